@@ -1,0 +1,105 @@
+/**
+ * What happens to locks, as typed events.
+ *
+ * A listener is an observer: one that throws, or whose promise rejects, is reported as a process
+ * warning (code `HOLDFAST_LISTENER`) and changes nothing.
+ */
+import type { LockError, LossReason } from './errors.ts'
+
+type Of<T = unknown> = Readonly<{ lockName: string; fencingToken: bigint } & T>
+
+/** Something an operator should know; locks go on working. */
+export type Warning = Readonly<{
+  code: 'client-option' | 'eviction-policy' | 'token-regression'
+  /** What to do about it, one sentence. */
+  advice: string
+  /** For `client-option` and `eviction-policy`: the setting and its value. */
+  option?: string
+  value?: unknown
+  lockName?: string
+  /** For `token-regression`: the largest token that the guard has seen. */
+  highest?: bigint
+}>
+
+/** Milliseconds throughout. Exactly one of `lost` and `released` ends the story of a lease. */
+export interface LockEvents {
+  /** One attempt found another holder. It does not mean that the caller gave up. */
+  refused: Readonly<{ lockName: string; waitedMs: number }>
+  acquired: Of<{ waitedMs: number }>
+  renewed: Of
+  /** Not a loss: the lease goes on until its deadline; see `lost`. */
+  'renewal-failed': Of<{ error: LockError }>
+  lost: Of<{ heldMs: number; reason: LossReason }>
+  released: Of<{ heldMs: number }>
+  /** The store did not confirm the release; the entry ends with its TTL. */
+  'release-failed': Of<{ error: LockError }>
+  /** An attempt of unknown outcome was undone in the store. */
+  cancelled: Readonly<{ lockName: string }>
+  warning: Warning
+}
+
+type Listener<K extends keyof LockEvents> = (event: LockEvents[K]) => void
+type Listeners = { [K in keyof LockEvents]: Set<Listener<K>> }
+
+const TYPES: readonly (keyof LockEvents)[] = [
+  'refused',
+  'acquired',
+  'renewed',
+  'renewal-failed',
+  'lost',
+  'released',
+  'release-failed',
+  'cancelled',
+  'warning',
+]
+
+export class Emitter {
+  readonly #listeners: Listeners = {
+    refused: new Set(),
+    acquired: new Set(),
+    renewed: new Set(),
+    'renewal-failed': new Set(),
+    lost: new Set(),
+    released: new Set(),
+    'release-failed': new Set(),
+    cancelled: new Set(),
+    warning: new Set(),
+  }
+
+  static readonly types: readonly (keyof LockEvents)[] = TYPES
+
+  /** Returns the function that ends this subscription; each call to `on` is its own. */
+  on<K extends keyof LockEvents>(type: K, listener: Listener<K>): () => void {
+    const own: Listener<K> = (event) => listener(event)
+    const listeners = this.#listeners[type]
+    listeners.add(own)
+    return () => {
+      listeners.delete(own)
+    }
+  }
+
+  /** Whether building an event is worth while. */
+  has(type: keyof LockEvents): boolean {
+    return this.#listeners[type].size > 0
+  }
+
+  emit<K extends keyof LockEvents>(type: K, event: LockEvents[K]): void {
+    for (const listener of this.#listeners[type]) {
+      try {
+        const result: unknown = listener(event)
+        // An async listener is still an observer: its rejection must not end the process.
+        if (result instanceof Promise) result.catch((error) => report(type, error))
+      } catch (error) {
+        report(type, error)
+      }
+    }
+  }
+}
+
+function report(type: string, error: unknown): void {
+  const detail = error instanceof Error ? (error.stack ?? error.message) : String(error)
+  process.emitWarning(`a listener of the event "${type}" threw`, {
+    code: 'HOLDFAST_LISTENER',
+    detail,
+  })
+}

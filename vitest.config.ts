@@ -1,0 +1,62 @@
+import { fileURLToPath } from 'node:url'
+import { defineConfig } from 'vitest/config'
+
+const source = (path: string): string =>
+  fileURLToPath(new URL(`./packages/holdfast/src/${path}`, import.meta.url))
+
+/** Tests run on the sources, so that a failure names a line that someone wrote. */
+const alias = [
+  { find: /^holdfast$/, replacement: source('index.ts') },
+  { find: /^holdfast\/redis$/, replacement: source('redis.ts') },
+  { find: /^holdfast\/guards\/postgres$/, replacement: source('guards/postgres.ts') },
+  { find: /^holdfast\/testkit$/, replacement: source('testkit/index.ts') },
+]
+
+/** Real servers need time to start on a busy machine; a hang is found by this bound, not by luck. */
+const slow = { testTimeout: 60_000, hookTimeout: 120_000 }
+
+export default defineConfig({
+  test: {
+    projects: [
+      {
+        resolve: { alias },
+        test: {
+          name: 'unit',
+          include: ['packages/holdfast/test/unit/**/*.test.ts'],
+          testTimeout: 30_000,
+        },
+      },
+      {
+        resolve: { alias },
+        test: {
+          name: 'conformance',
+          include: ['packages/holdfast/test/conformance/**/*.test.ts'],
+          ...slow,
+        },
+      },
+      {
+        resolve: { alias },
+        test: { name: 'faults', include: ['packages/holdfast/test/faults/**/*.test.ts'], ...slow },
+      },
+      {
+        test: {
+          name: 'package',
+          include: ['packages/*/test/package/**/*.test.ts'],
+          testTimeout: 300_000,
+          hookTimeout: 300_000,
+        },
+      },
+      {
+        test: { name: 'servers', include: ['packages/cli/test/servers/**/*.test.ts'], ...slow },
+      },
+      {
+        test: {
+          name: 'lab',
+          include: ['packages/cli/test/lab/**/*.test.ts'],
+          testTimeout: 300_000,
+          hookTimeout: 120_000,
+        },
+      },
+    ],
+  },
+})
