@@ -1,0 +1,34 @@
+/**
+ * Private servers for the lab and the tests: each on a free port of 127.0.0.1, in a folder of its
+ * own under the folder for temporary files, ended by process number.
+ */
+import { type PostgresOptions, type PostgresServer, startPostgresServer } from './postgres.ts'
+import { type RedisOptions, type RedisServer, startRedisServer } from './redis.ts'
+import { sweepDeadRuns } from './run-folder.ts'
+
+export { findPrograms, type ServerPrograms } from './find-programs.ts'
+export { MissingServerError, type ServerKind } from './missing-server.ts'
+export type { PostgresOptions, PostgresServer } from './postgres.ts'
+export type { RedisOptions, RedisServer } from './redis.ts'
+export { sweepDeadRuns } from './run-folder.ts'
+export { type Server, ServerStartError } from './server-process.ts'
+
+let firstSweep: Promise<number> | null = null
+
+/** Once per process: what dead runs left is gone before the first server of this one starts. */
+function sweepOnce(): Promise<number> {
+  firstSweep ??= sweepDeadRuns()
+  return firstSweep
+}
+
+/** @throws {MissingServerError} before anything is started. */
+export async function startRedis(options: RedisOptions = {}): Promise<RedisServer> {
+  await sweepOnce()
+  return startRedisServer(options)
+}
+
+/** @throws {MissingServerError} before anything is started. */
+export async function startPostgres(options: PostgresOptions = {}): Promise<PostgresServer> {
+  await sweepOnce()
+  return startPostgresServer(options)
+}

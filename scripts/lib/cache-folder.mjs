@@ -1,0 +1,27 @@
+/**
+ * Where downloads are kept between runs and between clones.
+ *
+ * As root it is a folder that every user may read: root's servers run under other uids, which
+ * cannot enter root's home.
+ */
+import { mkdirSync } from 'node:fs'
+import { homedir } from 'node:os'
+import { join } from 'node:path'
+
+export const SHARED_CACHE = '/var/cache/holdfast'
+
+export function cacheFolder() {
+  if (process.getuid?.() === 0) return SHARED_CACHE
+  return join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'holdfast')
+}
+
+/** Makes it if needed. Every folder below it is 0755 whatever the umask says. */
+export function makeCacheFolder() {
+  const before = process.umask(0o022)
+  try {
+    mkdirSync(cacheFolder(), { recursive: true })
+  } finally {
+    process.umask(before)
+  }
+  return cacheFolder()
+}

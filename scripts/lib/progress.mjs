@@ -1,0 +1,56 @@
+/**
+ * What the set-up says, and the quiet way to run a program in it.
+ *
+ * Everything goes to stderr: stdout belongs to what is run in the end, and with `--json` it must be
+ * one JSON document and nothing else.
+ */
+import { spawn } from 'node:child_process'
+
+/** An expected failure: its message is for the user, its stack is not. */
+export class SetupError extends Error {
+  name = 'SetupError'
+}
+
+export function say(line) {
+  process.stderr.write(`holdfast: ${line}\n`)
+}
+
+const FAILURE_LINES = 30
+
+/** The last 30 lines of a text. */
+export function lastLines(text) {
+  return text.trimEnd().split('\n').slice(-FAILURE_LINES).join('\n')
+}
+
+/**
+ * Runs a program without showing its output, and gives its stdout.
+ *
+ * @throws {SetupError} with the command and the last 30 lines of its output when it fails.
+ */
+export async function runQuietly(command, args, options = {}) {
+  const { code, signal, output, stdout } = await collect(command, args, options)
+  if (code === 0) return stdout
+  const how = signal === null ? `exit code ${code}` : `signal ${signal}`
+  throw new SetupError(
+    `failed (${how}): ${[command, ...args].join(' ')}\n${lastLines(output) || '(no output)'}`,
+  )
+}
+
+function collect(command, args, { cwd, env }) {
+  return new Promise((resolve) => {
+    const child = spawn(command, args, { cwd, env, stdio: ['ignore', 'pipe', 'pipe'] })
+    let output = ''
+    let stdout = ''
+    child.stdout.setEncoding('utf8').on('data', (text) => {
+      output += text
+      stdout += text
+    })
+    child.stderr.setEncoding('utf8').on('data', (text) => {
+      output += text
+    })
+    child.once('error', (error) => {
+      resolve({ code: error.code ?? 'unknown', signal: null, output: String(error), stdout })
+    })
+    child.once('close', (code, signal) => resolve({ code, signal, output, stdout }))
+  })
+}
