@@ -50,6 +50,9 @@ export default defineConfig({
         test: { name: 'servers', include: ['packages/cli/test/servers/**/*.test.ts'], ...slow },
       },
       {
+        test: { name: 'scripts', include: ['scripts/test/**/*.test.mjs'], ...slow },
+      },
+      {
         test: {
           name: 'lab',
           include: ['packages/cli/test/lab/**/*.test.ts'],

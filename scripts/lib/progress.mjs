@@ -4,12 +4,10 @@
  * Everything goes to stderr: stdout belongs to what is run in the end, and with `--json` it must be
  * one JSON document and nothing else.
  */
-import { spawn } from 'node:child_process'
+import { exitIfSignalled, spawnChild } from './children.mjs'
+import { SetupError } from './setup-error.mjs'
 
-/** An expected failure: its message is for the user, its stack is not. */
-export class SetupError extends Error {
-  name = 'SetupError'
-}
+export { SetupError } from './setup-error.mjs'
 
 export function say(line) {
   process.stderr.write(`holdfast: ${line}\n`)
@@ -29,6 +27,7 @@ export function lastLines(text) {
  */
 export async function runQuietly(command, args, options = {}) {
   const { code, signal, output, stdout } = await collect(command, args, options)
+  exitIfSignalled()
   if (code === 0) return stdout
   const how = signal === null ? `exit code ${code}` : `signal ${signal}`
   throw new SetupError(
@@ -38,7 +37,7 @@ export async function runQuietly(command, args, options = {}) {
 
 function collect(command, args, { cwd, env }) {
   return new Promise((resolve) => {
-    const child = spawn(command, args, { cwd, env, stdio: ['ignore', 'pipe', 'pipe'] })
+    const child = spawnChild(command, args, { cwd, env, stdio: ['ignore', 'pipe', 'pipe'] })
     let output = ''
     let stdout = ''
     child.stdout.setEncoding('utf8').on('data', (text) => {

@@ -1,0 +1,71 @@
+/**
+ * Child processes and signals: what ends this script ends them, and they end first.
+ *
+ * A signal to this script is passed on to the running children. Ctrl-C on a terminal, and the
+ * terminal's end, reach every process of the foreground group by themselves; passing these on as
+ * well would be a second Ctrl-C, which programs take for "at once".
+ */
+import { spawn } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { constants } from 'node:os'
+import { SetupError } from './setup-error.mjs'
+
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP']
+const running = new Set()
+let endedBy = null
+
+/** Starts a program whose end this script waits for. */
+export function spawnChild(command, args, options) {
+  listen()
+  const child = spawn(command, args, options)
+  running.add(child)
+  const forget = () => running.delete(child)
+  child.once('exit', forget)
+  child.once('error', forget)
+  return child
+}
+
+/** Runs a program on our own stdin, stdout and stderr. @returns its exit code. */
+export function runInForeground(command, args, { cwd, env }) {
+  return new Promise((resolve, reject) => {
+    const child = spawnChild(command, args, { cwd, env, stdio: 'inherit' })
+    child.once('error', (error) => reject(new SetupError(`${command}: ${error.message}`)))
+    child.once('exit', (code, signal) => resolve(code ?? exitCodeOf(signal)))
+  })
+}
+
+/** Ends this script if a signal asked for it; call it when a step's child has ended. */
+export function exitIfSignalled() {
+  if (endedBy !== null) process.exit(exitCodeOf(endedBy))
+}
+
+function exitCodeOf(signal) {
+  return 128 + (constants.signals[signal] ?? 0)
+}
+
+function listen() {
+  if (process.listenerCount('SIGTERM') > 0) return
+  for (const signal of SIGNALS) {
+    process.on(signal, () => {
+      endedBy = signal
+      if (running.size === 0) exitIfSignalled()
+      if (reachesGroup(signal)) return
+      for (const child of running) child.kill(signal)
+    })
+  }
+}
+
+function reachesGroup(signal) {
+  return signal !== 'SIGTERM' && isForeground()
+}
+
+/** True when our process group is the one that the terminal's keys go to; proc(5), fields 5 and 8. */
+function isForeground() {
+  try {
+    const stat = readFileSync('/proc/self/stat', 'latin1')
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+    return fields[2] === fields[5]
+  } catch {
+    return process.stderr.isTTY === true
+  }
+}

@@ -1,0 +1,61 @@
+/** What each command of run.mjs does. Its header has the order and the exit codes. */
+import { fileURLToPath } from 'node:url'
+import { build } from './build.mjs'
+import { runInForeground } from './children.mjs'
+import { childEnv } from './npm-env.mjs'
+import { installPackages } from './packages.mjs'
+import { SetupError, say } from './progress.mjs'
+import { findServers } from './servers.mjs'
+import { withSetupLock } from './setup-lock.mjs'
+import { swallowedFlags } from './swallowed-flags.mjs'
+import { runTests } from './tests.mjs'
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url))
+
+const COMMANDS = { lab, test, build: async () => 0 }
+
+/** @returns the exit code. */
+export async function main([command, ...args]) {
+  if (!Object.hasOwn(COMMANDS, command ?? '')) {
+    say(`usage: node scripts/run.mjs ${Object.keys(COMMANDS).join('|')} [arguments]`)
+    return 2
+  }
+  const refusal = swallowedFlags(command, args, process.env)
+  if (refusal !== null) {
+    say(refusal)
+    return 2
+  }
+  try {
+    const servers = await setUp()
+    return await COMMANDS[command](args, servers)
+  } catch (error) {
+    if (!(error instanceof SetupError)) throw error
+    say(error.message)
+    return 1
+  }
+}
+
+/** Everything that two terminals must not do at once in one clone happens under its lock. */
+async function setUp() {
+  return withSetupLock(ROOT, async () => {
+    await installPackages(ROOT)
+    const servers = await findServers()
+    await build(ROOT)
+    return servers
+  })
+}
+
+async function lab(args, servers) {
+  const asksOnly = args.includes('--help') || args.includes('-h') || args.includes('--version')
+  if (Object.keys(servers.missing).length > 0 && !asksOnly) return 3 // findServers said which.
+  const env = { ...childEnv(process.env), HOLDFAST_SERVERS: JSON.stringify(servers) }
+  return runInForeground(process.execPath, ['packages/cli/dist/lab/main.js', ...args], {
+    cwd: ROOT,
+    env,
+  })
+}
+
+async function test(args, servers) {
+  const env = { ...childEnv(process.env), HOLDFAST_SERVERS: JSON.stringify(servers) }
+  return runTests({ root: ROOT, args, env, missing: servers.missing })
+}

