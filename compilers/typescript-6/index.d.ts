@@ -1,0 +1,3 @@
+import ts from 'typescript'
+
+export default ts
