@@ -14,16 +14,22 @@ export function say(line) {
 }
 
 const FAILURE_LINES = 30
+const FIRST_LINES = 5
 
-/** The last 30 lines of a text. */
-export function lastLines(text) {
-  return text.trimEnd().split('\n').slice(-FAILURE_LINES).join('\n')
+/**
+ * The last 30 lines of a text, after its first 5 if it is longer: npm says what is wrong first and
+ * then prints a page of usage.
+ */
+export function endOf(text) {
+  const lines = text.trimEnd().split('\n')
+  if (lines.length <= FIRST_LINES + FAILURE_LINES) return lines.join('\n')
+  return [...lines.slice(0, FIRST_LINES), '[...]', ...lines.slice(-FAILURE_LINES)].join('\n')
 }
 
 /**
  * Runs a program without showing its output, and gives its stdout.
  *
- * @throws {SetupError} with the command and the last 30 lines of its output when it fails.
+ * @throws {SetupError} with the command and the end of its output when it fails.
  */
 export async function runQuietly(command, args, options = {}) {
   const { code, signal, output, stdout } = await collect(command, args, options)
@@ -31,7 +37,7 @@ export async function runQuietly(command, args, options = {}) {
   if (code === 0) return stdout
   const how = signal === null ? `exit code ${code}` : `signal ${signal}`
   throw new SetupError(
-    `failed (${how}): ${[command, ...args].join(' ')}\n${lastLines(output) || '(no output)'}`,
+    `failed (${how}): ${[command, ...args].join(' ')}\n${endOf(output) || '(no output)'}`,
   )
 }
 

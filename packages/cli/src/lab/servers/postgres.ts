@@ -68,15 +68,18 @@ const SETTINGS: Readonly<Record<string, string>> = {
   log_timezone: 'GMT',
 }
 
-/** Starts a PostgreSQL of its own and resolves when it answers a query. */
-export async function startPostgresServer(options: PostgresOptions = {}): Promise<PostgresServer> {
+/** Starts a PostgreSQL of its own and resolves when it answers a query. `findPort` is for tests. */
+export async function startPostgresServer(
+  options: PostgresOptions = {},
+  findPort: () => Promise<number> = findFreePort,
+): Promise<PostgresServer> {
   const programs = findPrograms('postgres')
   const server = new PrivatePostgres(programs, { ...SETTINGS, ...options.settings })
   try {
     await server.createCluster()
     for (let tryNumber = 1; ; tryNumber++) {
       try {
-        await server.start(await findFreePort())
+        await server.start(await findPort())
         return server
       } catch (error) {
         const isPortTaken = error instanceof ServerStartError && error.isPortTaken

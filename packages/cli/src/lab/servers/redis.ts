@@ -36,11 +36,14 @@ const SAVE_MS_MAX = 30_000
 /** Each try means that somebody took a port within milliseconds. */
 const PORT_TRIES = 10
 
-/** Starts a redis-server of its own and resolves when it answers. */
-export async function startRedisServer(options: RedisOptions = {}): Promise<RedisServer> {
+/** Starts a redis-server of its own and resolves when it answers. `findPort` is for tests. */
+export async function startRedisServer(
+  options: RedisOptions = {},
+  findPort: () => Promise<number> = findFreePort,
+): Promise<RedisServer> {
   const programs = findPrograms('redis')
   for (let tryNumber = 1; ; tryNumber++) {
-    const port = options.port ?? (await findFreePort())
+    const port = options.port ?? (await findPort())
     const server = new PrivateRedis(programs, port, options.args ?? [])
     try {
       await server.start()

@@ -29,7 +29,7 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { constants, tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import {
@@ -156,16 +156,28 @@ function isStillRunning({ pid, startTicks }: Pick<ProcessEntry, 'pid' | 'startTi
   return isSameProcess(pid, startTicks)
 }
 
+/** What can be read of a dead run; another sweep may be removing it at the same time. */
 function readRecords(folder: string): ServerRecord[] {
-  const records: ServerRecord[] = []
-  for (const name of readdirSync(folder)) {
-    if (!/^server-\d+\.json$/.test(name)) continue
-    const record = JSON.parse(readFileSync(join(folder, name), 'utf8')) as Partial<ServerRecord>
-    const { pid, startTicks, endSignal } = record
-    if (pid === undefined || startTicks === undefined || endSignal === undefined) continue
-    records.push({ pid, startTicks, endSignal })
+  try {
+    return readdirSync(folder)
+      .filter((name) => /^server-\d+\.json$/.test(name))
+      .map((name) => readRecord(join(folder, name)))
+      .filter((record) => record !== null)
+  } catch {
+    return []
   }
-  return records
+}
+
+/** Null for a record that a full disk or a power cut spoiled. */
+function readRecord(path: string): ServerRecord | null {
+  try {
+    const { pid, startTicks, endSignal } = JSON.parse(readFileSync(path, 'utf8'))
+    const isWhole =
+      Number.isSafeInteger(pid) && typeof startTicks === 'string' && endSignal in constants.signals
+    return isWhole ? { pid, startTicks, endSignal } : null
+  } catch {
+    return null
+  }
 }
 
 const REMOVAL = { recursive: true, force: true, maxRetries: 5, retryDelay: 50 } as const
