@@ -8,6 +8,34 @@
  */
 import type { Seams } from './seams.ts'
 
+/** Reading /proc/uptime takes microseconds, a hundred times as long as the other clocks. */
+const BOOT_EVERY_MS = 100
+const WALL_MOVED_MS = 5
+
+/**
+ * The same seams with a boot clock that is read at most every 100 ms of monotonic time, and at once
+ * when the wall clock moved against the monotonic one by more than 5 ms.
+ *
+ * A suspend moves the boot clock and the wall clock alike, so it is seen by the next reading. Only a
+ * step of the wall clock that undoes the suspend to within 5 ms hides it, for 100 ms at most.
+ */
+export function withSparingBoot(seams: Seams): Seams {
+  let leadMs = 0
+  let wallLeadMs = Number.NaN
+  let readAtMs = Number.NEGATIVE_INFINITY
+  const bootMs = (): number => {
+    const nowMs = seams.nowMs()
+    const wallNowMs = seams.wallMs() - nowMs
+    if (!(Math.abs(wallNowMs - wallLeadMs) <= WALL_MOVED_MS) || nowMs - readAtMs >= BOOT_EVERY_MS) {
+      leadMs = seams.bootMs() - nowMs
+      wallLeadMs = wallNowMs
+      readAtMs = nowMs
+    }
+    return nowMs + leadMs
+  }
+  return { ...seams, bootMs }
+}
+
 /** One reading of both clocks, taken before a request leaves. */
 export interface Instant {
   readonly nowMs: number

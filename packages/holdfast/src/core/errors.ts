@@ -142,11 +142,14 @@ export class LeaseLostError extends LockError<'LEASE_LOST'> {
       heldMs: number
       reason: LossReason
       settled?: PromiseSettledResult<unknown> | undefined
+      /** Says more than `reason` in the message. */
+      detail?: string | undefined
     },
     options?: ErrorOptions,
   ) {
     const heldMs = Math.round(fields.heldMs)
-    super(`lease on "${fields.lockName}" lost after ${heldMs} ms: ${fields.reason}`, options)
+    const what = fields.detail ?? fields.reason
+    super(`lease on "${fields.lockName}" lost after ${heldMs} ms: ${what}`, options)
     this.lockName = fields.lockName
     this.fencingToken = fields.fencingToken
     this.heldMs = fields.heldMs

@@ -78,11 +78,6 @@ export class Emitter {
     }
   }
 
-  /** Whether building an event is worth while. */
-  has(type: keyof LockEvents): boolean {
-    return this.#listeners[type].size > 0
-  }
-
   emit<K extends keyof LockEvents>(type: K, event: LockEvents[K]): void {
     for (const listener of this.#listeners[type]) {
       try {

@@ -79,12 +79,12 @@ export class OptionReader {
     const { clock: _, ...rest } = defaults
     this.#defaults = rest
     // A wrong default must fail where it stands, not at the first acquire.
-    this.read({}, { signal: 'a default cannot be a signal' })
+    this.read(rest, { signal: 'none: a signal belongs to one call' })
   }
 
   /** @throws InvalidArgumentError naming the first option that is wrong. */
   read(options: AcquireOptions | undefined, refused: Refused = {}): Settings {
-    const own = options ?? {}
+    const own = options === undefined ? {} : options
     checkShape(own, 'options')
     for (const name of Object.keys(own)) {
       const why = refused[name as keyof Refused]
@@ -95,20 +95,24 @@ export class OptionReader {
         throw new InvalidArgumentError(name, value, `one of ${[...OPTION_NAMES].join(', ')}`)
       }
     }
-    const given = <K extends keyof Given>(name: K): Given[K] =>
-      own[name as never] ?? this.#defaults[name]
-    const ttlMs = this.#readTtl(given('ttlMs') ?? TTL_MS_DEFAULT, given('lockDelayMs') ?? 0)
-    const timing = readTiming(ttlMs, given('renewDeadlineMs'), given('renewEveryMs'))
+    // Only undefined means "not given": null is a mistake, and 0 is a 0.
+    const given = <K extends keyof Given>(name: K): Given[K] => {
+      const value = (own as Given)[name]
+      return value === undefined ? this.#defaults[name] : value
+    }
+    const or = <T>(value: T | undefined, fallback: T): T => (value === undefined ? fallback : value)
+    const lockDelayMs = or(given('lockDelayMs'), 0)
+    const ttlMs = this.#readTtl(or(given('ttlMs'), TTL_MS_DEFAULT), lockDelayMs)
     return {
       ttlMs,
-      ...timing,
-      renew: bool('renew', given('renew') ?? true),
-      minHoldMs: this.#readMinHold(given('minHoldMs') ?? 0),
-      maxHoldMs: readMaxHold(given('maxHoldMs') ?? Number.POSITIVE_INFINITY, ttlMs),
-      lockDelayMs: given('lockDelayMs') ?? 0,
+      ...readTiming(ttlMs, given('renewDeadlineMs'), given('renewEveryMs')),
+      renew: bool('renew', or(given('renew'), true)),
+      minHoldMs: this.#readMinHold(or(given('minHoldMs'), 0)),
+      maxHoldMs: readMaxHold(or(given('maxHoldMs'), Number.POSITIVE_INFINITY), ttlMs),
+      lockDelayMs,
       label: text('label', given('label'), LABEL_BYTES_MAX),
       value: text('value', given('value'), VALUE_BYTES_MAX),
-      waitMs: duration('waitMs', given('waitMs') ?? WAIT_MS_DEFAULT, { infinite: true }),
+      waitMs: duration('waitMs', or(given('waitMs'), WAIT_MS_DEFAULT), { infinite: true }),
       signal: readSignal(given('signal')),
     }
   }
@@ -145,23 +149,24 @@ function readTiming(
   renewEvery: number | undefined,
 ): Pick<Settings, 'renewDeadlineMs' | 'renewEveryMs'> {
   const life = lifeMs(ttlMs)
-  const renewDeadlineMs = integer('renewDeadlineMs', renewDeadline ?? life, 1, life)
-  const renewEvery_ = renewEvery ?? Math.min(renewEveryMs(ttlMs), defaultEvery(renewDeadlineMs))
-  const renewEveryMs_ = integer('renewEveryMs', renewEvery_, 1, ttlMs)
-  if (renewDeadlineMs <= RENEW_DEADLINE_RATIO * renewEveryMs_) {
+  const given = renewDeadline === undefined ? life : renewDeadline
+  const renewDeadlineMs = integer('renewDeadlineMs', given, 1, life)
+  const every = renewEvery === undefined ? defaultEvery(ttlMs, renewDeadlineMs) : renewEvery
+  integer('renewEveryMs', every, 1, ttlMs)
+  if (renewDeadlineMs <= RENEW_DEADLINE_RATIO * every) {
     throw new InvalidArgumentError(
       'renewEveryMs',
-      renewEveryMs_,
+      every,
       `ttlMs > renewDeadlineMs > ${RENEW_DEADLINE_RATIO} * renewEveryMs, ` +
         `here ${ttlMs} > ${renewDeadlineMs} > ${RENEW_DEADLINE_RATIO} * renewEveryMs`,
     )
   }
-  return { renewDeadlineMs, renewEveryMs: renewEveryMs_ }
+  return { renewDeadlineMs, renewEveryMs: every }
 }
 
 /** A shorter renewal deadline alone must not make the default interval invalid. */
-function defaultEvery(renewDeadlineMs: number): number {
-  return Math.max(1, Math.floor(renewDeadlineMs / 2))
+function defaultEvery(ttlMs: number, renewDeadlineMs: number): number {
+  return Math.min(renewEveryMs(ttlMs), Math.max(1, Math.floor(renewDeadlineMs / 2)))
 }
 
 function readMaxHold(maxHoldMs: number, ttlMs: number): number {

@@ -1,0 +1,143 @@
+/**
+ * One attempt: one owner, one request, one answer or none.
+ *
+ * Guarantees:
+ * A1. A fresh owner for each attempt. An owner that timed out or was abandoned is dead for ever.
+ * A2. A grant counts from before its request left. With less than the least rest of validity it is
+ *     cancelled, never returned.
+ * A3. Without an answer in time, or abandoned by its caller, the attempt is cancelled in the store,
+ *     and cancelled again should a grant arrive late.
+ *
+ * An attempt that is refused, or that the store says it did not apply, leaves nothing to undo.
+ */
+import { assert } from '../core/assert.ts'
+import type { AcquireRequest, AcquireResult, Grant } from '../core/backend.ts'
+import { elapsedMs, type Instant, instant } from '../core/elapsed.ts'
+import { BackendUnavailableError, type LossReason, OutcomeUnknownError } from '../core/errors.ts'
+import type { Settings } from '../core/options.ts'
+import { acquireTimeoutMs, leastRestMs, lifeMs } from '../core/validity.ts'
+import { type Context, holderInfo, storeTtlMs } from './context.ts'
+import { HeldLease } from './lease.ts'
+import { asLockError, isBug, started } from './request.ts'
+
+export type Refusal = Extract<AcquireResult, { kind: 'held' }>
+export type Answer = Readonly<{ kind: 'granted'; lease: HeldLease }> | Refusal
+
+/** What was sent, kept for the moment when the answer comes. */
+export interface Asked {
+  readonly request: AcquireRequest
+  readonly settings: Settings
+  /** Both clocks before the request left. */
+  readonly from: Instant
+  /** A loss that the store reported; it may come before the lease object exists. */
+  lost: LossReason | null
+  lease: HeldLease | null
+}
+
+/** Makes the request of one attempt. Read the clocks here, before anything is queued. */
+export function ask(context: Context, lockName: string, settings: Settings, waits: boolean): Asked {
+  const asked: Asked = {
+    settings,
+    from: instant(context.seams),
+    lost: null,
+    lease: null,
+    request: {
+      lockName,
+      owner: context.seams.nonce(),
+      ttlMs: storeTtlMs(settings),
+      timeoutMs: acquireTimeoutMs(settings.ttlMs),
+      lockDelayMs: settings.lockDelayMs,
+      waits,
+      holder: holderInfo(context, settings),
+      onLost: (reason) => {
+        if (asked.lease) asked.lease.lose(reason)
+        else asked.lost ??= reason
+      },
+    },
+  }
+  return asked
+}
+
+/** Turns a grant into a lease, or into null when too little validity is left (A2). */
+export function accept(context: Context, asked: Asked, grant: Grant): HeldLease | null {
+  const { request, settings, from } = asked
+  assert(grant.owner === request.owner, 'a grant names the owner that asked')
+  assert(grant.lockName === request.lockName, 'a grant names the lock that was asked for')
+  assert(grant.fencingToken > 0n, 'a fencing token is positive')
+  // A store with a queue counts from its last keep-alive, later than the request.
+  const base = { nowMs: grant.sentAtMs, bootMs: from.bootMs + (grant.sentAtMs - from.nowMs) }
+  const ttlMs = Math.min(settings.ttlMs, grant.ttlMs - settings.lockDelayMs)
+  const restMs = lifeMs(ttlMs) - elapsedMs(base, instant(context.seams))
+  if (asked.lost !== null || restMs < leastRestMs(settings.ttlMs)) return null
+  const lease = new HeldLease(context, settings, grant, base, ttlMs)
+  asked.lease = lease
+  return lease
+}
+
+export class Attempt {
+  readonly answer: Promise<Answer>
+  readonly #context: Context
+  readonly #asked: Asked
+  #settle: ((error: unknown) => void) | null = null
+
+  constructor(context: Context, lockName: string, settings: Settings, waits: boolean) {
+    this.#context = context
+    this.#asked = ask(context, lockName, settings, waits)
+    this.answer = new Promise((resolve, reject) => this.#run(resolve, reject))
+  }
+
+  /** The caller has left: rejects with `error`, and undoes what may have happened (A3). */
+  abandon(error: unknown): void {
+    this.#settle?.(error)
+  }
+
+  #run(resolve: (answer: Answer) => void, reject: (error: unknown) => void): void {
+    const { waiting, seams, undo, backend } = this.#context
+    const { lockName, owner, timeoutMs, ttlMs } = this.#asked.request
+    const timer = waiting.add(seams.nowMs() + timeoutMs, () =>
+      this.#settle?.(new OutcomeUnknownError(`no answer within ${Math.round(timeoutMs)} ms`)),
+    )
+    const cancel = (): void => undo.cancel(lockName, owner, ttlMs)
+    this.#settle = (error) => {
+      this.#settle = null
+      waiting.cancel(timer)
+      cancel()
+      reject(error)
+    }
+    const settled = (): boolean => {
+      if (this.#settle === null) return false
+      this.#settle = null
+      waiting.cancel(timer)
+      return true
+    }
+    started(() => backend.tryAcquire(this.#asked.request)).then(
+      (result) => {
+        if (settled()) this.#onResult(result, resolve, reject)
+        // A grant for which nobody waits any more (A3).
+        else if (result.kind === 'granted') cancel()
+      },
+      (error: unknown) => {
+        if (!settled()) return
+        if (!(error instanceof BackendUnavailableError)) cancel()
+        reject(isBug(error) ? error : asLockError(error, 'acquire'))
+      },
+    )
+  }
+
+  #onResult(
+    result: AcquireResult,
+    resolve: (answer: Answer) => void,
+    reject: (error: unknown) => void,
+  ): void {
+    if (result.kind === 'held') return resolve(result)
+    try {
+      const lease = accept(this.#context, this.#asked, result.grant)
+      if (lease !== null) return resolve({ kind: 'granted', lease })
+      reject(new OutcomeUnknownError('granted too late to be of use; the grant is being undone'))
+    } catch (error) {
+      reject(error)
+    }
+    const { lockName, owner, ttlMs } = this.#asked.request
+    this.#context.undo.cancel(lockName, owner, ttlMs)
+  }
+}

@@ -1,0 +1,43 @@
+/** What the parts of one engine share. Made once by `createLocks`; see lock.ts. */
+import type { Backend, HolderInfo } from '../core/backend.ts'
+import type { Emitter } from '../core/events.ts'
+import type { OptionReader, Settings } from '../core/options.ts'
+import type { Seams } from '../core/seams.ts'
+import type { Agenda } from './agenda.ts'
+import type { HeldLease } from './lease.ts'
+import type { Ended, Ending } from './pass-on.ts'
+import type { Undo } from './undo.ts'
+import type { Waits } from './wait.ts'
+
+export interface Context {
+  readonly seams: Seams
+  readonly backend: Backend
+  readonly emitter: Emitter
+  readonly options: OptionReader
+  readonly self: Pick<HolderInfo, 'host' | 'pid'>
+  /** Deadlines, renewals, undoing: none of them keeps the process running. */
+  readonly agenda: Agenda
+  /** What a caller waits for: these keep the process running. */
+  readonly waiting: Agenda
+  readonly undo: Undo
+  /** See pass-on.ts. */
+  readonly endGrant: (ending: Ending) => Promise<Ended>
+  readonly waits: Waits
+  /** Every lease that is neither released nor lost, by lock name. */
+  readonly held: Map<string, HeldLease>
+}
+
+/** What people will see of the holder of a lease with these settings. */
+export function holderInfo(context: Context, settings: Settings): HolderInfo {
+  const { label, value } = settings
+  return {
+    ...context.self,
+    ...(label === undefined ? {} : { label }),
+    ...(value === undefined ? {} : { value }),
+  }
+}
+
+/** How long the store keeps the entry: the lease, its lock delay, or a longer minimum hold. */
+export function storeTtlMs(settings: Settings): number {
+  return Math.max(settings.ttlMs + settings.lockDelayMs, settings.minHoldMs)
+}

@@ -1,0 +1,295 @@
+/**
+ * A held lock, as its holder sees it.
+ *
+ *     held ──release()──▶ releasing ──▶ released
+ *       └──deadline, store's word, revoke, maxHoldMs, close()──▶ lost
+ *
+ * Guarantees:
+ * L1. Lost and released are final. A late answer never revives a lease.
+ * L2. Signal, `assertValid`, `remainingMs`, `isHeld` and "lost" use one deadline (core/validity.ts).
+ * L3. Exactly one of the events `lost` and `released` is emitted.
+ * L4. Being lost deletes nothing in the store: the holder may still be working. The entry is deleted
+ *     when its holder says that it has stopped, by `release()`, unless a lock delay was asked for and
+ *     the lease expired.
+ */
+import type { Grant, RenewResult } from '../core/backend.ts'
+import { elapsedMs, type Instant, instant } from '../core/elapsed.ts'
+import { InvalidArgumentError, LeaseLostError, type LossReason } from '../core/errors.ts'
+import type { Lease } from '../core/lease.ts'
+import type { Settings } from '../core/options.ts'
+import { lifeMs, renewEveryMs, renewTimeoutMs } from '../core/validity.ts'
+import type { Context } from './context.ts'
+import type { Ended } from './pass-on.ts'
+import { asLockError } from './request.ts'
+import { Watchdog } from './watchdog.ts'
+
+type State = 'held' | 'releasing' | 'released' | 'lost'
+
+/** What follows from a TTL: how long an answer is good for, and when to ask again. */
+export type Timing = Readonly<{ ttlMs: number; lifeMs: number; everyMs: number }>
+
+/** Options that were left at their defaults follow the TTL; options that were given stay. */
+function timingFor(settings: Settings, ttlMs: number): Timing {
+  const life = lifeMs(ttlMs)
+  const ownDeadline = settings.renewDeadlineMs < lifeMs(settings.ttlMs)
+  const ownEvery = settings.renewEveryMs !== renewEveryMs(settings.ttlMs)
+  return {
+    ttlMs,
+    lifeMs: ownDeadline ? Math.min(settings.renewDeadlineMs, life) : life,
+    everyMs: ownEvery ? Math.min(settings.renewEveryMs, renewEveryMs(ttlMs)) : renewEveryMs(ttlMs),
+  }
+}
+
+/** However much validity is left, a caller of `release()` is not kept longer. */
+const RELEASE_BUDGET_MS_MAX = 2000
+
+export class HeldLease implements Lease {
+  readonly grant: Grant
+  readonly settings: Settings
+  timing: Timing
+  readonly #context: Context
+  readonly #watchdog: Watchdog
+  /** Both clocks when the lease began; its own age is counted from here. */
+  readonly #begin: Instant
+  /** Both clocks before the request left whose answer the present deadline rests on. */
+  #base: Instant
+  /** From `#base` to the deadline, in milliseconds. */
+  #lifeMs: number
+  #state: State = 'held'
+  #reason: LossReason | null = null
+  #heldMs = 0
+  #controller: AbortController | null = null
+  #release: Promise<Ended> | null = null
+
+  /** @param ttlMs What the grant is worth to its holder: at most the TTL that was asked for. */
+  constructor(context: Context, settings: Settings, grant: Grant, base: Instant, ttlMs: number) {
+    this.#context = context
+    this.settings = settings
+    this.grant = grant
+    this.timing = timingFor(settings, settings.ttlMs)
+    this.#begin = this.#base = base
+    this.#lifeMs = timingFor(settings, ttlMs).lifeMs
+    context.held.set(grant.lockName, this)
+    this.#watchdog = new Watchdog(context, this, settings.renew)
+  }
+
+  get lockName(): string {
+    return this.grant.lockName
+  }
+
+  get fencingToken(): bigint {
+    return this.grant.fencingToken
+  }
+
+  get owner(): string {
+    return this.grant.owner
+  }
+
+  get source(): string {
+    return this.grant.source
+  }
+
+  get isHeld(): boolean {
+    return this.remainingMs() > 0
+  }
+
+  /** Made when first asked for: most leases never need one, and it doubles their size. */
+  get signal(): AbortSignal {
+    this.remainingMs()
+    if (this.#controller === null) {
+      this.#controller = new AbortController()
+      if (this.#state === 'lost') this.#controller.abort(this.#lossError())
+    }
+    return this.#controller.signal
+  }
+
+  remainingMs(): number {
+    if (this.#state !== 'held') return 0
+    const now = instant(this.#context.seams)
+    const restMs = this.#lifeMs - elapsedMs(this.#base, now)
+    const holdMs = this.settings.maxHoldMs - elapsedMs(this.#begin, now)
+    if (restMs <= 0 || holdMs <= 0) {
+      this.lose(restMs <= 0 ? 'expired' : 'max-hold')
+      return 0
+    }
+    this.#watchdog?.noteWallClock()
+    return Math.min(restMs, holdMs)
+  }
+
+  assertValid(remainingMsMin = 0): void {
+    if (typeof remainingMsMin !== 'number' || !(remainingMsMin >= 0)) {
+      throw new InvalidArgumentError('remainingMsMin', remainingMsMin, 'milliseconds, at least 0')
+    }
+    const restMs = this.remainingMs()
+    if (restMs === 0) throw this.#lossError()
+    if (restMs < remainingMsMin) {
+      const left = `${Math.floor(restMs)} ms left of the ${remainingMsMin} ms asked for`
+      throw this.#lossError('expired', left)
+    }
+  }
+
+  async renew(ttlMs: number = this.timing.ttlMs): Promise<void> {
+    this.#context.options.readRenewTtl(ttlMs, this.settings.lockDelayMs)
+    this.assertValid()
+    try {
+      await this.#watchdog.renewNow(ttlMs, false)
+    } catch (error) {
+      this.assertValid()
+      throw error
+    }
+    this.assertValid()
+    if (ttlMs === this.timing.ttlMs) return
+    this.timing = timingFor(this.settings, ttlMs)
+    this.#watchdog.replan()
+  }
+
+  release(): Promise<Ended> {
+    if (this.#release === null) {
+      this.#release = this.#end()
+      // The event tells of a failure; a caller that does not wait must not end the process.
+      this.#release.catch(() => {})
+    }
+    return this.#release
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.release().catch(() => {})
+  }
+
+  /** L1: an answer to a renewal that was asked for at `from`, however late it comes. */
+  onRenewal(answer: RenewResult, from: Instant, ttlMs: number): void {
+    if (this.remainingMs() === 0) return
+    if (answer.kind === 'lost') return this.lose(answer.reason)
+    const { lockName, fencingToken } = this
+    this.#context.emitter.emit('renewed', { lockName, fencingToken })
+    if (answer.kind === 'unchanged') return
+    const bootMs = from.bootMs + (answer.sentAtMs - from.nowMs)
+    const worthMs = Math.min(ttlMs, answer.ttlMs - this.settings.lockDelayMs)
+    const life = timingFor(this.settings, worthMs).lifeMs
+    // Two answers may cross: the deadline is the later of what each promised.
+    if (answer.sentAtMs + life <= this.#base.nowMs + this.#lifeMs) return
+    this.#base = { nowMs: answer.sentAtMs, bootMs }
+    this.#lifeMs = life
+  }
+
+  /** Ends the lease without its holder's will. Does nothing when it is over already (L1). */
+  lose(reason: LossReason): void {
+    if (this.#state !== 'held') return
+    this.#state = 'lost'
+    this.#reason = reason
+    this.#leave()
+    const { lockName, fencingToken } = this
+    this.#controller?.abort(this.#lossError())
+    this.#context.emitter.emit('lost', { lockName, fencingToken, heldMs: this.#heldMs, reason })
+    this.#context.waits.ended(lockName)
+  }
+
+  /** The loss as an error, for `using`; null while held, or once released. */
+  loss(settled?: PromiseSettledResult<unknown>): LeaseLostError | null {
+    this.remainingMs()
+    return this.#state === 'lost' ? this.#lossError(undefined, undefined, settled) : null
+  }
+
+  belongsTo(context: Context): boolean {
+    return this.#context === context
+  }
+
+  /** Whether `error` is this lease's own loss, thrown on by whoever was told of it. */
+  isOwnLoss(error: unknown): boolean {
+    const own = (value: unknown): boolean =>
+      value instanceof LeaseLostError &&
+      value.lockName === this.lockName &&
+      value.fencingToken === this.fencingToken
+    return own(error) || own((error as { cause?: unknown } | null | undefined)?.cause)
+  }
+
+  async #end(): Promise<Ended> {
+    const restMs = this.remainingMs()
+    if (this.#state === 'lost') return this.#cleanUp()
+    this.#state = 'releasing'
+    this.#leave()
+    const { emitter, waits } = this.#context
+    const { lockName, fencingToken } = this
+    const heldMs = this.#heldMs
+    let answer: Ended
+    try {
+      answer = await this.#endInStore(restMs)
+    } catch (error) {
+      this.#state = 'released'
+      const failure = asLockError(error, 'release')
+      emitter.emit('release-failed', { lockName, fencingToken, error: failure })
+      emitter.emit('released', { lockName, fencingToken, heldMs })
+      waits.ended(lockName)
+      throw failure
+    }
+    if (answer === 'released') {
+      this.#state = 'released'
+      emitter.emit('released', { lockName, fencingToken, heldMs })
+    } else {
+      // The store had given it away, or dropped it, before we said that we were done.
+      this.#state = 'lost'
+      this.#reason = 'expired'
+      this.#controller?.abort(this.#lossError())
+      emitter.emit('lost', { lockName, fencingToken, heldMs, reason: 'expired' })
+    }
+    return answer
+  }
+
+  #endInStore(restMs: number): Promise<Ended> {
+    const { seams } = this.#context
+    const nowMs = seams.nowMs()
+    // With no validity left one request is still worth it: it frees the name for others.
+    const leastMs = renewTimeoutMs(this.timing.ttlMs)
+    const budgetMs = Math.min(Math.max(restMs, leastMs), RELEASE_BUDGET_MS_MAX)
+    return this.#context.endGrant({
+      grant: this.grant,
+      keepForMs: () =>
+        Math.max(0, Math.ceil(this.settings.minHoldMs - (seams.nowMs() - this.#begin.nowMs))),
+      budgetMs,
+      sureUntilMs: nowMs + restMs,
+      endsAtMs: this.#base.nowMs + this.timing.ttlMs + this.settings.lockDelayMs,
+    })
+  }
+
+  /** L4: the holder of a lost lease has stopped. */
+  async #cleanUp(): Promise<'not-held'> {
+    const keepsDelay = this.settings.lockDelayMs > 0 && this.#reason === 'expired'
+    // A failure changes nothing for the caller: the lease is lost, and its entry ends by itself.
+    if (!keepsDelay) await this.#endInStore(0).catch(() => {})
+    return 'not-held'
+  }
+
+  #leave(): void {
+    const { seams, held } = this.#context
+    this.#heldMs = elapsedMs(this.#begin, instant(seams))
+    this.#watchdog?.stop()
+    if (held.get(this.lockName) === this) held.delete(this.lockName)
+  }
+
+  #lossError(
+    reason: LossReason = this.#reason ?? 'session-ended',
+    detail?: string,
+    settled?: PromiseSettledResult<unknown>,
+  ): LeaseLostError {
+    const { lockName, fencingToken } = this
+    const heldMs = this.#state === 'held' ? this.#ageMs() : this.#heldMs
+    const wasReleased = this.#state === 'releasing' || this.#state === 'released'
+    const said = detail ?? (wasReleased ? 'it was released' : undefined)
+    return new LeaseLostError({ lockName, fencingToken, heldMs, reason, settled, detail: said })
+  }
+
+  #ageMs(): number {
+    return elapsedMs(this.#begin, instant(this.#context.seams))
+  }
+}
+
+/**
+ * For tests of applications: loses a lease of this package as if `reason` had happened.
+ *
+ * @returns false when it was over already, or is not a lease of this copy of the package.
+ */
+export function loseFromOutside(lease: Lease, reason: LossReason): boolean {
+  if (!(lease instanceof HeldLease) || !lease.isHeld) return false
+  lease.lose(reason)
+  return true
+}

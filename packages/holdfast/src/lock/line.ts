@@ -1,0 +1,100 @@
+/** The contenders of one lock name in order, and when their head asks next. See wait.ts. */
+import type { Entry } from './agenda.ts'
+import type { Attempt, Refusal } from './attempt.ts'
+import type { Contender } from './contender.ts'
+import type { Context } from './context.ts'
+
+export class Line {
+  readonly lockName: string
+  readonly #context: Context
+  first: Contender | null = null
+  #last: Contender | null = null
+  count = 0
+  /** The head's attempt in flight. */
+  attempt: Attempt | null = null
+  /** Contenders taken out for a hand-over whose answer is not known yet: 0 or 1. */
+  taken = 0
+  /** When the head asks next, on the monotonic clock. */
+  dueMs = 0
+  /** How many hand-overs may still stay here while another process waits; null: none does. */
+  spare: number | null = null
+  /** The last answer; at most one of the two is set. */
+  refusal: Refusal | null = null
+  failure: unknown = null
+  /** The open wake-up. */
+  hint: AbortController | null = null
+  hintPausedUntilMs = 0
+  /** A reason to ask again came while the head's attempt was in flight: its answer may be older. */
+  missedWake = false
+  #wake: (() => void) | null = null
+
+  constructor(context: Context, lockName: string) {
+    this.#context = context
+    this.lockName = lockName
+  }
+
+  append(contender: Contender): void {
+    contender.previous = this.#last
+    if (this.#last) this.#last.next = contender
+    else this.first = contender
+    this.#last = contender
+    this.count += 1
+  }
+
+  prepend(contender: Contender): void {
+    contender.next = this.first
+    if (this.first) this.first.previous = contender
+    else this.#last = contender
+    this.first = contender
+    this.count += 1
+  }
+
+  /** Does nothing for a contender that does not stand in the line. */
+  remove(contender: Contender): void {
+    const { previous, next } = contender
+    if (previous === null && this.first !== contender) return
+    if (previous) previous.next = next
+    else this.first = next
+    if (next) next.previous = previous
+    else this.#last = previous
+    contender.previous = contender.next = null
+    this.count -= 1
+  }
+
+  /** The head asks at `dueMs`, whatever was planned. */
+  askAt(dueMs: number): void {
+    this.dueMs = dueMs
+    this.#wake?.()
+  }
+
+  /** The head asks at `dueMs` or sooner. */
+  askBy(dueMs: number): void {
+    if (this.attempt !== null) this.missedWake = true
+    else if (dueMs < this.dueMs) this.askAt(dueMs)
+  }
+
+  wakeIfEmpty(): void {
+    if (this.first === null) this.#wake?.()
+  }
+
+  /** Resolves after `waitMs`, or when the plan changed. */
+  park(waitMs: number): Promise<void> {
+    const { waiting, seams } = this.#context
+    return new Promise((resolve) => {
+      let timer: Entry | null = null
+      this.#wake = () => {
+        this.#wake = null
+        if (timer) waiting.cancel(timer)
+        resolve()
+      }
+      if (waitMs === Number.POSITIVE_INFINITY) return
+      timer = waiting.add(seams.nowMs() + waitMs, this.#wake)
+    })
+  }
+
+  end(): void {
+    const { hint } = this
+    this.hint = null
+    hint?.abort()
+  }
+}

@@ -1,0 +1,283 @@
+/**
+ * Start reading here: the engine, once for every store.
+ *
+ *     acquire ─▶ lease ─▶ lease.signal ─▶ lease.fencingToken ─▶ a guard at the data
+ *
+ * One attempt is in attempt.ts, the life of a lease in lease.ts and watchdog.ts, waiting in wait.ts,
+ * how a grant ends in pass-on.ts, and what is undone in undo.ts. The store's side is the contract in
+ * core/backend.ts. The rules that bind all of them are in docs/design.md.
+ */
+import { AsyncLocalStorage } from 'node:async_hooks'
+import type { Backend, LockInfo, RevokeOptions } from '../core/backend.ts'
+import type { Capabilities } from '../core/capabilities.ts'
+import { withSparingBoot } from '../core/elapsed.ts'
+import {
+  BackendUnavailableError,
+  ClosedError,
+  InvalidArgumentError,
+  LockHeldError,
+  ReentrantAcquireError,
+} from '../core/errors.ts'
+import { Emitter, type LockEvents } from '../core/events.ts'
+import type { AcquireOptions, Lease, LeaseOptions, Locks, LocksOptions } from '../core/lease.ts'
+import {
+  checkLockName,
+  checkRevoke,
+  OptionReader,
+  readListOptions,
+  type Settings,
+} from '../core/options.ts'
+import { thisProcess } from '../core/owner.ts'
+import { adoptSeams, type Seams, seamsWithClock, systemSeams } from '../core/seams.ts'
+import { requestTimeoutMsMax } from '../core/validity.ts'
+import { Agenda } from './agenda.ts'
+import { Attempt, type Refusal } from './attempt.ts'
+import type { Context } from './context.ts'
+import type { HeldLease } from './lease.ts'
+import { endGrant } from './pass-on.ts'
+import { bounded } from './request.ts'
+import { takeOver } from './take-over.ts'
+import { Undo } from './undo.ts'
+import { settle } from './using.ts'
+import { Waits } from './wait.ts'
+
+const CLOSE_MS_MAX = 5000
+
+/** The leases that the running call chain holds through `using`. */
+const chain = new AsyncLocalStorage<readonly HeldLease[]>()
+
+/**
+ * Makes locks on a store.
+ *
+ * @param defaults Options for every call; a call's own options come first. `clock` replaces timers
+ *   and the monotonic clock, for tests.
+ * @throws InvalidArgumentError naming the option, its value and the allowed range.
+ */
+export function createLocks<C extends Capabilities>(
+  backend: Backend<C>,
+  defaults: LocksOptions = {},
+): Locks<C> {
+  const clock = defaults?.clock
+  const seams = clock ? seamsWithClock(clock) : systemSeams
+  const locks = createLocksWith(seams, backend, defaults)
+  if (clock) adoptSeams(backend, seams)
+  return locks
+}
+
+/** For tests and the simulation: all seams, and a TTL below the public minimum. Not exported. */
+export function createLocksWith<C extends Capabilities>(
+  seams: Seams,
+  backend: Backend<C>,
+  defaults: LocksOptions = {},
+  ttlMsFloor?: number,
+): Locks<C> {
+  if (typeof (backend as Partial<Backend> | null)?.tryAcquire !== 'function') {
+    throw new InvalidArgumentError('backend', backend, 'a backend, such as redisBackend(client)')
+  }
+  return new Engine(seams, backend, new OptionReader(backend.capabilities, defaults, ttlMsFloor))
+}
+
+class Engine<C extends Capabilities> implements Locks<C> {
+  readonly capabilities: C
+  readonly backend: Backend<C>
+  readonly #context: Context
+  #closing: Promise<void> | null = null
+
+  constructor(ownSeams: Seams, backend: Backend<C>, options: OptionReader) {
+    const seams = withSparingBoot(ownSeams)
+    this.capabilities = backend.capabilities
+    this.backend = backend
+    const emitter = new Emitter()
+    this.#context = {
+      seams,
+      backend,
+      emitter,
+      options,
+      self: thisProcess(),
+      agenda: new Agenda(seams, false),
+      waiting: new Agenda(seams, true),
+      held: new Map(),
+      undo: new Undo(() => this.#context),
+      endGrant: (ending) => endGrant(this.#context, ending),
+      waits: new Waits(() => this.#context),
+    }
+    // Several engines may share one backend: each tells its own listeners.
+    const others = backend.warn
+    backend.warn = (warning) => {
+      others?.(warning)
+      emitter.emit('warning', warning)
+    }
+  }
+
+  async acquire(lockName: string, options?: AcquireOptions): Promise<Lease> {
+    const settings = this.#read(lockName, options)
+    this.#refuseReentry(lockName)
+    return this.#acquire(lockName, settings)
+  }
+
+  async tryAcquire(lockName: string, options?: LeaseOptions): Promise<Lease | null> {
+    const settings = this.#read(lockName, options, { waitMs: 'none: tryAcquire does not wait' })
+    const lease = await this.#askOnce(lockName, settings)
+    return 'kind' in lease ? null : lease
+  }
+
+  async using<T>(
+    lockName: string,
+    ...rest: [(lease: Lease) => Promise<T>] | [AcquireOptions, (lease: Lease) => Promise<T>]
+  ): Promise<T> {
+    const [options, fn] = rest.length === 1 ? [undefined, rest[0]] : rest
+    if (typeof fn !== 'function') {
+      throw new InvalidArgumentError('fn', fn, 'a function that takes the lease')
+    }
+    const settings = this.#read(lockName, options)
+    this.#refuseReentry(lockName)
+    const lease = await this.#acquire(lockName, settings)
+    const held = chain.getStore() ?? []
+    return settle(lease, () => chain.run([...held, lease], () => fn(lease)))
+  }
+
+  async inspect(lockName: string): Promise<LockInfo | null> {
+    checkLockName(lockName)
+    this.#refuseClosed()
+    return bounded(this.#context, {
+      timeoutMs: requestTimeoutMsMax,
+      ask: () => this.backend.inspect(lockName),
+      onTimeout: () =>
+        new BackendUnavailableError('down', `no answer within ${requestTimeoutMsMax} ms`),
+    })
+  }
+
+  async *list(options?: {
+    prefix?: string | undefined
+    limit?: number | undefined
+  }): AsyncGenerator<LockInfo, void, undefined> {
+    const { prefix, limit } = readListOptions(options)
+    this.#refuseClosed()
+    const entries = this.backend.list(prefix, limit)[Symbol.asyncIterator]()
+    try {
+      for (let count = 0; count < limit; count += 1) {
+        const next = await bounded(this.#context, {
+          timeoutMs: requestTimeoutMsMax,
+          ask: () => entries.next(),
+          onTimeout: () =>
+            new BackendUnavailableError('down', `no answer within ${requestTimeoutMsMax} ms`),
+        })
+        if (next.done === true) return
+        yield next.value
+      }
+    } finally {
+      // Not awaited: a store that hangs must not hold back who stops reading.
+      entries.return?.()?.catch(() => {})
+    }
+  }
+
+  async revoke(lockName: string, seen: RevokeOptions): Promise<Lease | null> {
+    checkLockName(lockName)
+    checkRevoke(seen)
+    this.#refuseClosed()
+    return takeOver(this.#context, lockName, seen)
+  }
+
+  on<K extends keyof LockEvents>(type: K, listener: (event: LockEvents[K]) => void): () => void {
+    if (!Emitter.types.includes(type)) {
+      throw new InvalidArgumentError('type', type, `one of ${Emitter.types.join(', ')}`)
+    }
+    if (typeof listener !== 'function') {
+      throw new InvalidArgumentError('listener', listener, 'a function')
+    }
+    return this.#context.emitter.on(type, listener)
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close()
+  }
+
+  #read(
+    lockName: string,
+    options: AcquireOptions | undefined,
+    refused?: Parameters<OptionReader['read']>[1],
+  ): Settings {
+    checkLockName(lockName)
+    const settings = this.#context.options.read(options, refused)
+    this.#refuseClosed()
+    settings.signal?.throwIfAborted()
+    return settings
+  }
+
+  #refuseClosed(): void {
+    if (this.#closing) throw new ClosedError()
+  }
+
+  /** Only `using` is seen: a handle may be passed on to whoever releases it. */
+  #refuseReentry(lockName: string): void {
+    for (const lease of chain.getStore() ?? []) {
+      if (lease.lockName === lockName && lease.isHeld && lease.belongsTo(this.#context)) {
+        throw new ReentrantAcquireError(lockName)
+      }
+    }
+  }
+
+  async #acquire(lockName: string, settings: Settings): Promise<HeldLease> {
+    const startedAtMs = this.#context.seams.nowMs()
+    if (settings.waitMs > 0) {
+      const lease = await this.#context.waits.enter(lockName, settings)
+      return this.#acquired(lease, startedAtMs)
+    }
+    const answer = await this.#askOnce(lockName, settings)
+    if (!('kind' in answer)) return answer
+    const waitedMs = this.#context.seams.nowMs() - startedAtMs
+    throw new LockHeldError(lockName, waitedMs, answer.holder, { votes: answer.votes })
+  }
+
+  async #askOnce(lockName: string, settings: Settings): Promise<HeldLease | Refusal> {
+    const { seams, emitter } = this.#context
+    const startedAtMs = seams.nowMs()
+    const { signal } = settings
+    const attempt = new Attempt(this.#context, lockName, settings, false)
+    const onAbort = (): void => attempt.abandon(signal?.reason)
+    signal?.addEventListener('abort', onAbort, { once: true })
+    try {
+      const answer = await attempt.answer
+      if (answer.kind === 'granted') return this.#acquired(answer.lease, startedAtMs)
+      emitter.emit('refused', { lockName, waitedMs: seams.nowMs() - startedAtMs })
+      return answer
+    } finally {
+      signal?.removeEventListener('abort', onAbort)
+    }
+  }
+
+  #acquired(lease: HeldLease, startedAtMs: number): HeldLease {
+    if (this.#closing) {
+      lease.lose('session-ended')
+      void lease[Symbol.asyncDispose]()
+      throw new ClosedError()
+    }
+    const { lockName, fencingToken } = lease
+    const waitedMs = this.#context.seams.nowMs() - startedAtMs
+    this.#context.emitter.emit('acquired', { lockName, fencingToken, waitedMs })
+    return lease
+  }
+
+  async #close(): Promise<void> {
+    const { waits, held, undo, seams } = this.#context
+    waits.close(() => new ClosedError())
+    const releases = [...held.values()].map((lease) => {
+      lease.lose('session-ended')
+      return lease.release()
+    })
+    const everything = Promise.allSettled([...releases]).then(() => undo.settled())
+    let cancel = (): void => {}
+    const bound = new Promise<void>((resolve) => {
+      cancel = seams.after(CLOSE_MS_MAX, resolve, true)
+    })
+    await Promise.race([everything, bound])
+    cancel()
+    undo.stop()
+    await this.backend.close()
+  }
+}

@@ -1,0 +1,137 @@
+/**
+ * How a grant ends: released to everybody, or passed on to the next contender of this process.
+ *
+ * Guarantees:
+ * E1. A release is repeated only as long as it can matter, with a small budget of its own, never with
+ *     the waiting rules of an acquire. What the budget did not settle goes on in the background until
+ *     the entry has ended by itself.
+ * E2. A grant that was passed on to a contender who has left meanwhile is passed on again, or
+ *     released: no grant is ever without a holder.
+ * E3. A hand-over of unknown outcome cancels the next owner, so that at most one of the two holds.
+ *
+ * Passing on takes one request where release and acquire take two, and no wake-up. So that other
+ * processes do not starve, the backend tells whether one of them waits; see `Waits.mayKeep`.
+ */
+import { assert } from '../core/assert.ts'
+import type { Grant, HandOverResult } from '../core/backend.ts'
+import { BackendUnavailableError, type LockError, OutcomeUnknownError } from '../core/errors.ts'
+import { type Asked, accept, ask } from './attempt.ts'
+import type { Contender } from './contender.ts'
+import type { Context } from './context.ts'
+import type { HeldLease } from './lease.ts'
+import { asLockError, bounded, isBug } from './request.ts'
+
+const RETRY_MS_FIRST = 50
+
+export interface Ending {
+  readonly grant: Grant
+  /** The rest of a minimum hold at the moment of asking. */
+  readonly keepForMs: () => number
+  /** How long the caller of `release()` is kept waiting at most. */
+  readonly budgetMs: number
+  /** Until then the store must still have named us, unless one of our own requests ended it. */
+  readonly sureUntilMs: number
+  /** When the entry ends by itself. */
+  readonly endsAtMs: number
+}
+
+export type Ended = 'released' | 'not-held'
+
+/** @throws LockError when the store did not confirm within the budget (E1). */
+export async function endGrant(context: Context, ending: Ending): Promise<Ended> {
+  const { seams, undo, waiting, backend } = context
+  const untilMs = seams.nowMs() + ending.budgetMs
+  let unknown = false
+  for (let delayMs = RETRY_MS_FIRST; ; delayMs *= 2) {
+    try {
+      const answer = await endOnce(context, ending, untilMs - seams.nowMs())
+      // Asked twice, "not held" may be the work of the first.
+      return unknown && seams.nowMs() < ending.sureUntilMs ? 'released' : answer
+    } catch (error) {
+      if (isBug(error)) throw error
+      unknown ||= !(error instanceof BackendUnavailableError)
+      if (seams.nowMs() + delayMs >= untilMs) {
+        undo.keepTrying(() => backend.release(ending.grant, ending.keepForMs()), ending.endsAtMs)
+        throw asLockError(error, 'release')
+      }
+      await new Promise<void>((resolve) => waiting.add(seams.nowMs() + delayMs, resolve))
+    }
+  }
+}
+
+async function endOnce(context: Context, ending: Ending, timeoutMs: number): Promise<Ended> {
+  const { backend, waits } = context
+  const { grant } = ending
+  const keepForMs = ending.keepForMs()
+  const next = keepForMs === 0 && backend.handOver ? waits.take(grant.lockName) : null
+  if (next !== null) return passOn(context, grant, next, timeoutMs)
+  const answer = await bounded(context, {
+    timeoutMs,
+    ask: () => backend.release(grant, keepForMs),
+    onTimeout: () => noAnswer('release', timeoutMs),
+  })
+  waits.ended(grant.lockName)
+  return answer
+}
+
+async function passOn(
+  context: Context,
+  grant: Grant,
+  next: Contender,
+  timeoutMs: number,
+): Promise<Ended> {
+  const { backend, undo, waits } = context
+  const { lockName } = grant
+  const { handOver } = backend
+  assert(handOver !== undefined, 'only a backend that can hand over is asked to')
+  const asked = ask(context, lockName, next.settings, true)
+  const { owner, ttlMs } = asked.request
+  let result: HandOverResult
+  try {
+    result = await bounded(context, {
+      timeoutMs,
+      ask: () => handOver.call(backend, grant, asked.request, waits.mayKeep(lockName)),
+      onTimeout: () => noAnswer('hand-over', timeoutMs),
+      late: (answer) => {
+        if (answer.kind === 'handed-over') undo.cancel(lockName, owner, ttlMs)
+      },
+    })
+  } catch (error) {
+    // E3.
+    if (!(error instanceof BackendUnavailableError)) undo.cancel(lockName, owner, ttlMs)
+    waits.putBack(next, 'failed')
+    throw error
+  }
+  if (result.kind !== 'handed-over') {
+    waits.putBack(next, result.kind === 'freed' ? 'freed' : 'ended')
+    return result.kind === 'not-held' ? 'not-held' : 'released'
+  }
+  waits.noteWanted(lockName, result.wanted)
+  deliver(context, asked, result.grant, next)
+  return 'released'
+}
+
+/** Gives the grant to its contender, or passes it on when the contender has left (E2). */
+function deliver(context: Context, asked: Asked, grant: Grant, next: Contender): void {
+  let lease: HeldLease | null = null
+  try {
+    lease = next.settled ? null : accept(context, asked, grant)
+  } finally {
+    // A backend that breaks the contract must not leave the line waiting for this contender.
+    if (lease === null) context.waits.putBack(next, 'ended')
+  }
+  if (lease !== null) return context.waits.grantTaken(next, lease)
+  const nowMs = context.seams.nowMs()
+  const ending: Ending = {
+    grant,
+    keepForMs: () => 0,
+    budgetMs: asked.request.timeoutMs,
+    sureUntilMs: nowMs,
+    endsAtMs: nowMs + grant.ttlMs,
+  }
+  endGrant(context, ending).catch(() => {})
+}
+
+function noAnswer(what: string, timeoutMs: number): LockError {
+  return new OutcomeUnknownError(`no answer to a ${what} within ${Math.round(timeoutMs)} ms`)
+}

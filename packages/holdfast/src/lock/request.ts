@@ -1,0 +1,70 @@
+/**
+ * One request to a store, bounded in time.
+ *
+ * The engine times every request itself: a client with an offline queue, or a hung server, never
+ * answers at all. An answer that comes after the bound goes to `late`, because it may still change
+ * what has to be undone.
+ */
+import { InvariantError } from '../core/assert.ts'
+import { LockError, OutcomeUnknownError } from '../core/errors.ts'
+import type { Context } from './context.ts'
+
+export interface Request<T> {
+  readonly timeoutMs: number
+  readonly ask: () => Promise<T>
+  readonly onTimeout: () => LockError
+  /** Takes an answer for which nobody waits any more. */
+  readonly late?: (answer: T) => void
+  /** Whether no caller waits for it, so that it need not keep the process running. */
+  readonly background?: boolean
+}
+
+export function bounded<T>(context: Context, request: Request<T>): Promise<T> {
+  const agenda = request.background === true ? context.agenda : context.waiting
+  return new Promise((resolve, reject) => {
+    let waiting = true
+    const timer = agenda.add(context.seams.nowMs() + request.timeoutMs, () => {
+      waiting = false
+      reject(request.onTimeout())
+    })
+    started(request.ask).then(
+      (answer) => {
+        if (!waiting) return request.late?.(answer)
+        agenda.cancel(timer)
+        resolve(answer)
+      },
+      (error: unknown) => {
+        agenda.cancel(timer)
+        // After the time-out a rejection says nothing that was not assumed already.
+        if (waiting) reject(error)
+      },
+    )
+  })
+}
+
+/** A backend that throws instead of rejecting must not skip the clean-up. */
+export function started<T>(ask: () => Promise<T>): Promise<T> {
+  try {
+    return ask()
+  } catch (error) {
+    return Promise.reject(error)
+  }
+}
+
+/** Bugs, as opposed to failures of a store: never retried, never given another name. */
+export function isBug(error: unknown): boolean {
+  return (
+    error instanceof InvariantError ||
+    error instanceof TypeError ||
+    error instanceof RangeError ||
+    error instanceof ReferenceError ||
+    error instanceof SyntaxError
+  )
+}
+
+/** Whatever a store's client rejects with, as one of our errors: unclassified means unknown. */
+export function asLockError(error: unknown, what: string): LockError {
+  if (error instanceof LockError) return error
+  const message = error instanceof Error ? error.message : String(error)
+  return new OutcomeUnknownError(`${what} failed: ${message}`, { cause: error })
+}

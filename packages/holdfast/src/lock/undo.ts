@@ -1,0 +1,101 @@
+/**
+ * Undoes in the background what may have happened in a store: attempts without an answer, and
+ * releases that nobody confirmed.
+ *
+ * Guarantee: each job is tried until the store confirms it or its time is over, with delays that
+ * double from 50 ms to 2 s; nothing here rejects or keeps the process running. Nothing depends on it
+ * for safety: an entry that could not be undone ends with its TTL.
+ */
+import type { LockError } from '../core/errors.ts'
+import { OutcomeUnknownError } from '../core/errors.ts'
+import { requestTimeoutMsMax } from '../core/validity.ts'
+import type { Context } from './context.ts'
+import { bounded } from './request.ts'
+
+const RETRY_MS_FIRST = 50
+const RETRY_MS_MAX = 2000
+/** A stray request may still arrive this long after it was given up: the tombstone's own life. */
+const CANCEL_FOR_MS_MIN = 30_000
+/** Jobs beyond this are tried once: a dead store must not fill our memory. */
+const RETRIED_JOBS_MAX = 10_000
+
+type Job = Readonly<{ run: () => Promise<unknown>; untilMs: number; done?: () => void }>
+
+export class Undo {
+  readonly #context: () => Context
+  #pending = 0
+  #idle: (() => void)[] = []
+  #stopped = false
+
+  /** @param context A function, because the context and its parts know each other. */
+  constructor(context: () => Context) {
+    this.#context = context
+  }
+
+  /** Sees to it that `owner` neither holds `lockName` nor ever will. */
+  cancel(lockName: string, owner: string, ttlMs: number): void {
+    const { backend, emitter, seams } = this.#context()
+    this.#start({
+      run: () => backend.cancel(lockName, owner),
+      untilMs: seams.nowMs() + Math.max(2 * ttlMs, CANCEL_FOR_MS_MIN),
+      done: () => emitter.emit('cancelled', { lockName }),
+    })
+  }
+
+  /** Goes on trying `run` until `untilMs` on the monotonic clock. */
+  keepTrying(run: () => Promise<unknown>, untilMs: number): void {
+    this.#start({ run, untilMs })
+  }
+
+  /** Resolves when nothing is pending, or when `stop` is called. */
+  settled(): Promise<void> {
+    if (this.#pending === 0) return Promise.resolve()
+    return new Promise((resolve) => this.#idle.push(resolve))
+  }
+
+  /** No further try is made; one in flight is left to itself. */
+  stop(): void {
+    this.#stopped = true
+  }
+
+  #start(job: Job): void {
+    const retries = this.#pending < RETRIED_JOBS_MAX
+    this.#pending += 1
+    this.#try(job, retries, RETRY_MS_FIRST)
+  }
+
+  #try(job: Job, retries: boolean, delayMs: number): void {
+    const { agenda, seams } = this.#context()
+    bounded(this.#context(), {
+      timeoutMs: requestTimeoutMsMax,
+      ask: job.run,
+      onTimeout: noAnswer,
+      background: true,
+    }).then(
+      () => {
+        job.done?.()
+        this.#end()
+      },
+      () => {
+        const nextMs = seams.nowMs() + delayMs
+        if (this.#stopped || !retries || nextMs > job.untilMs) return this.#end()
+        agenda.add(nextMs, () => {
+          if (this.#stopped) return this.#end()
+          this.#try(job, retries, Math.min(2 * delayMs, RETRY_MS_MAX))
+        })
+      },
+    )
+  }
+
+  #end(): void {
+    this.#pending -= 1
+    if (this.#pending > 0) return
+    const idle = this.#idle
+    this.#idle = []
+    for (const resolve of idle) resolve()
+  }
+}
+
+function noAnswer(): LockError {
+  return new OutcomeUnknownError(`no answer within ${requestTimeoutMsMax} ms`)
+}

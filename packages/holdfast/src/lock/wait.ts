@@ -1,0 +1,309 @@
+/**
+ * Contenders that wait, in one line for each lock name.
+ *
+ * Guarantees:
+ * Q1. First in, first out within a process; only the head of a line asks the store.
+ * Q2. A contender settles exactly once, at its own deadline or abort at the latest, whatever the store
+ *     does; an attempt in flight for it is then undone.
+ * Q3. A wake-up is a hint; a poll at most 1.25 s apart is the guarantee.
+ * Q4. While a lease of this very process holds the name, the head leaves the store in peace: it is
+ *     passed the grant, or woken when that lease ends. It still polls, because an operator may have
+ *     freed the name without our holder knowing yet.
+ *
+ * Retry: `d + random(0 … max(10 ms, d / 4))` with `d = min(what the store says is left, 1 s)`; capped
+ * first and jittered after, so that the spread stays when contention is worst. After errors d
+ * doubles from 50 ms to 2 s. After a hint: 0 to 10 ms, so that contenders of several processes do
+ * not all ask at once.
+ */
+import {
+  BackendUnavailableError,
+  InvalidArgumentError,
+  LockError,
+  LockHeldError,
+  NotALockError,
+  OutcomeUnknownError,
+} from '../core/errors.ts'
+import type { Settings } from '../core/options.ts'
+import { type Answer, Attempt, type Refusal } from './attempt.ts'
+import { Contender } from './contender.ts'
+import { type Context, holderInfo } from './context.ts'
+import type { HeldLease } from './lease.ts'
+import { Line } from './line.ts'
+import { isBug } from './request.ts'
+
+const POLL_MS_MAX = 1000
+const POLL_SPREAD_MS_MIN = 10
+const POLL_SPREAD_SHARE = 0.25
+const ERROR_DELAY_MS_FIRST = 50
+const ERROR_DELAY_MS_MAX = 2000
+const HINT_SPREAD_MS = 10
+/** After a foreign process was let through, our own head waits this long, once. */
+const FREED_DELAY_MS = 10
+/** A backend whose wake-ups fail is not asked for one again before this. */
+const HINT_PAUSE_MS = 1000
+/** Hand-overs within the process after a foreign contender was seen: at most the line as it stood. */
+const SPARE_MAX = 64
+
+export class Waits {
+  readonly #context: () => Context
+  readonly #lines = new Map<string, Line>()
+
+  /** @param context A function, because the context and its parts know each other. */
+  constructor(context: () => Context) {
+    this.#context = context
+  }
+
+  /** How many contenders stand in the line of `lockName`. */
+  count(lockName: string): number {
+    return this.#lines.get(lockName)?.count ?? 0
+  }
+
+  /** Resolves with a lease, or rejects at the contender's deadline, abort, or a final error. */
+  enter(lockName: string, settings: Settings): Promise<HeldLease> {
+    const { seams, waiting, held } = this.#context()
+    return new Promise((resolve, reject) => {
+      const contender = new Contender(lockName, settings, seams.nowMs(), resolve, reject)
+      const { waitMs, signal } = settings
+      if (waitMs !== Number.POSITIVE_INFINITY) {
+        contender.deadline = waiting.add(contender.startedAtMs + waitMs, () => {
+          contender.deadline = null
+          this.#leave(contender, this.#timeoutError(contender))
+        })
+      }
+      if (signal) {
+        const onAbort = (): void => this.#leave(contender, signal.reason)
+        signal.addEventListener('abort', onAbort, { once: true })
+        contender.unlisten = () => signal.removeEventListener('abort', onAbort)
+      }
+      const line = this.#lines.get(lockName)
+      if (line) return line.append(contender)
+      const fresh = new Line(this.#context(), lockName)
+      fresh.append(contender)
+      // Q4.
+      if (held.get(lockName)?.isHeld) fresh.askAt(seams.nowMs() + this.#pollMs(null))
+      this.#lines.set(lockName, fresh)
+      void this.#serve(fresh)
+    })
+  }
+
+  /** The head of a line, for a hand-over: then `grantTaken` or `putBack` must follow. */
+  take(lockName: string): Contender | null {
+    const line = this.#lines.get(lockName)
+    if (line === undefined || line.attempt !== null || line.taken > 0) return null
+    const head = line.first
+    if (head === null) return null
+    line.remove(head)
+    line.taken += 1
+    return head
+  }
+
+  grantTaken(contender: Contender, lease: HeldLease): void {
+    const line = this.#lines.get(contender.lockName)
+    if (line) {
+      line.taken -= 1
+      line.askAt(this.#context().seams.nowMs() + this.#pollMs(null))
+    }
+    this.#grant(contender, lease)
+  }
+
+  /** `freed`: the store let another process through. `failed`: nobody knows who has it. */
+  putBack(contender: Contender, why: 'ended' | 'freed' | 'failed'): void {
+    const line = this.#lines.get(contender.lockName)
+    if (line === undefined) return
+    const { seams } = this.#context()
+    line.taken -= 1
+    if (!contender.settled) line.prepend(contender)
+    if (why === 'freed') line.spare = null
+    const delayMs =
+      why === 'ended'
+        ? 0
+        : why === 'freed'
+          ? FREED_DELAY_MS * (1 + seams.jitter())
+          : ERROR_DELAY_MS_FIRST
+    line.askAt(seams.nowMs() + delayMs)
+  }
+
+  /** A lease of this process on that name is over: its own line need not wait for a poll. */
+  ended(lockName: string): void {
+    this.#lines.get(lockName)?.askBy(this.#context().seams.nowMs())
+  }
+
+  /** Whether the next hand-over may stay in this process although another process waits. */
+  mayKeep(lockName: string): boolean {
+    const spare = this.#lines.get(lockName)?.spare ?? null
+    return spare === null || spare > 0
+  }
+
+  /** A hand-over stayed here; `wanted` is whether another process waits. */
+  noteWanted(lockName: string, wanted: boolean): void {
+    const line = this.#lines.get(lockName)
+    if (line === undefined) return
+    if (!wanted) line.spare = null
+    else if (line.spare === null) line.spare = Math.min(SPARE_MAX, line.count)
+    else line.spare -= 1
+  }
+
+  /** Everybody leaves. */
+  close(error: () => LockError): void {
+    for (const line of this.#lines.values()) {
+      for (let head = line.first; head !== null; head = line.first) this.#leave(head, error())
+    }
+  }
+
+  async #serve(line: Line): Promise<void> {
+    const { seams } = this.#context()
+    let errorDelayMs = ERROR_DELAY_MS_FIRST
+    while (line.first !== null || line.taken > 0) {
+      const waitMs = line.taken > 0 ? Number.POSITIVE_INFINITY : line.dueMs - seams.nowMs()
+      if (waitMs > 0) {
+        await line.park(waitMs)
+        continue
+      }
+      const head = line.first as Contender
+      const result = await this.#ask(line, head)
+      if (head.settled && !(result instanceof Answered)) {
+        // The next contender asks at once only if the store had a say; see Q2.
+        continue
+      }
+      if (result instanceof Answered) {
+        errorDelayMs = ERROR_DELAY_MS_FIRST
+        this.#onAnswer(line, head, result.answer)
+      } else {
+        line.failure = result.error
+        line.refusal = null
+        if (isFinal(result.error)) this.#leave(head, result.error)
+        line.askAt(seams.nowMs() + errorDelayMs * (1 + POLL_SPREAD_SHARE * seams.jitter()))
+        errorDelayMs = Math.min(2 * errorDelayMs, ERROR_DELAY_MS_MAX)
+      }
+    }
+    line.end()
+    this.#lines.delete(line.lockName)
+  }
+
+  /** One attempt for the head of the line. Never rejects. */
+  async #ask(line: Line, head: Contender): Promise<Answered | Failed> {
+    const context = this.#context()
+    // A mark of our own would hide a foreign one from our own holder.
+    const marks = !context.held.get(line.lockName)?.isHeld
+    const attempt = new Attempt(context, line.lockName, head.settings, marks)
+    line.attempt = attempt
+    line.missedWake = false
+    try {
+      return new Answered(await attempt.answer)
+    } catch (error) {
+      return new Failed(error)
+    } finally {
+      line.attempt = null
+    }
+  }
+
+  #onAnswer(line: Line, head: Contender, answer: Answer): void {
+    const { seams } = this.#context()
+    line.failure = null
+    if (answer.kind === 'granted') {
+      line.refusal = null
+      line.askAt(seams.nowMs() + this.#pollMs(null))
+      return this.#grant(head, answer.lease)
+    }
+    line.refusal = answer
+    this.#context().emitter.emit('refused', {
+      lockName: line.lockName,
+      waitedMs: seams.nowMs() - head.startedAtMs,
+    })
+    line.askAt(line.missedWake ? seams.nowMs() : seams.nowMs() + this.#pollMs(answer))
+    if (!this.#context().held.has(line.lockName)) this.#listen(line)
+  }
+
+  /** Keeps one wake-up open for the line. */
+  #listen(line: Line): void {
+    const { backend, seams } = this.#context()
+    if (!backend.wakeUp || line.hint !== null || seams.nowMs() < line.hintPausedUntilMs) return
+    const hint = new AbortController()
+    line.hint = hint
+    const spreadMs = backend.capabilities.scope === 'process' ? 0 : HINT_SPREAD_MS
+    backend.wakeUp(line.lockName, hint.signal).then(
+      () => {
+        if (line.hint !== hint) return
+        line.hint = null
+        line.askBy(seams.nowMs() + spreadMs * seams.jitter())
+      },
+      () => {
+        if (line.hint !== hint) return
+        line.hint = null
+        line.hintPausedUntilMs = seams.nowMs() + HINT_PAUSE_MS
+      },
+    )
+  }
+
+  #pollMs(refusal: Refusal | null): number {
+    const d = Math.min(Math.max(0, refusal?.retryAfterMs ?? POLL_MS_MAX), POLL_MS_MAX)
+    const spread = Math.max(POLL_SPREAD_MS_MIN, d * POLL_SPREAD_SHARE)
+    return d + spread * this.#context().seams.jitter()
+  }
+
+  #grant(contender: Contender, lease: HeldLease): void {
+    if (contender.settled) {
+      // It left while the answer was on its way: nobody will release this lease but us.
+      void lease[Symbol.asyncDispose]()
+      return
+    }
+    this.#settle(contender)
+    contender.resolve(lease)
+  }
+
+  #leave(contender: Contender, error: unknown): void {
+    if (contender.settled) return
+    const line = this.#lines.get(contender.lockName)
+    const attempt = line?.first === contender ? line.attempt : null
+    this.#settle(contender)
+    contender.reject(error)
+    attempt?.abandon(error)
+    line?.wakeIfEmpty()
+  }
+
+  #settle(contender: Contender): void {
+    contender.settled = true
+    if (contender.deadline) this.#context().waiting.cancel(contender.deadline)
+    contender.unlisten?.()
+    this.#lines.get(contender.lockName)?.remove(contender)
+  }
+
+  /** What stood in the way is told by the last answer that the line got. */
+  #timeoutError(contender: Contender): LockError {
+    const { lockName, startedAtMs, settings } = contender
+    const { seams, held } = this.#context()
+    const waitedMs = seams.nowMs() - startedAtMs
+    const line = this.#lines.get(lockName)
+    const local = held.get(lockName)
+    if (line?.failure instanceof LockError) return line.failure
+    if (line?.refusal) {
+      const { holder, votes } = line.refusal
+      return new LockHeldError(lockName, waitedMs, holder, { votes })
+    }
+    if (local)
+      return new LockHeldError(lockName, waitedMs, holderInfo(this.#context(), local.settings))
+    const within = `no answer within ${settings.waitMs} ms`
+    if (line?.attempt && line.first === contender) return new OutcomeUnknownError(within)
+    return new BackendUnavailableError('down', within)
+  }
+}
+
+class Answered {
+  readonly answer: Answer
+  constructor(answer: Answer) {
+    this.answer = answer
+  }
+}
+
+class Failed {
+  readonly error: unknown
+  constructor(error: unknown) {
+    this.error = error
+  }
+}
+
+/** What waiting cannot mend: the caller must know at once. */
+function isFinal(error: unknown): boolean {
+  if (error instanceof BackendUnavailableError) return error.why === 'no-permission'
+  return error instanceof NotALockError || error instanceof InvalidArgumentError || isBug(error)
+}

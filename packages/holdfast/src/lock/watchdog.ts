@@ -1,0 +1,140 @@
+/**
+ * The part that renews a lease in the background, and tells when it is over.
+ *
+ * Guarantees:
+ * W1. The deadline is compared before any renewal is sent: a holder whose event loop was blocked
+ *     past it is told, not renewed.
+ * W2. Silence never moves the deadline. Only an answer does, counted from before it was asked for.
+ * W3. A failed renewal is retried after a tenth of the TTL, until the deadline; one failure is no loss.
+ * W4. Nothing is sent and no entry is left on the agenda once the lease is released or lost.
+ *
+ * The wall clock never moves a deadline. A forward step of it may mean that the machine slept, so it
+ * brings the next renewal forward, no more.
+ */
+import type { RenewResult } from '../core/backend.ts'
+import { type Instant, instant } from '../core/elapsed.ts'
+import { type LockError, OutcomeUnknownError } from '../core/errors.ts'
+import { renewRetryMs, renewTimeoutMs } from '../core/validity.ts'
+import type { Entry } from './agenda.ts'
+import type { Context } from './context.ts'
+import type { HeldLease } from './lease.ts'
+import { asLockError, bounded } from './request.ts'
+
+/** Renewals come up to a tenth earlier than planned, so that those of many leases spread. */
+const JITTER_SHARE = 0.1
+/** A wall clock that gained this much on the monotonic one may have slept: ask the store. */
+const WALL_STEP_MS = 1000
+
+export class Watchdog {
+  readonly #context: Context
+  readonly #lease: HeldLease
+  readonly #renews: boolean
+  #deadline: Entry | null = null
+  #renewal: Entry | null = null
+  #wallLeadMs: number
+
+  constructor(context: Context, lease: HeldLease, renews: boolean) {
+    this.#context = context
+    this.#lease = lease
+    this.#renews = renews
+    this.#wallLeadMs = this.#readWallLead()
+    this.#armDeadline(lease.remainingMs())
+    if (renews) this.#planRenewal(lease.timing.everyMs)
+  }
+
+  /** W4. */
+  stop(): void {
+    if (this.#deadline) this.#context.agenda.cancel(this.#deadline)
+    if (this.#renewal) this.#context.agenda.cancel(this.#renewal)
+    this.#deadline = this.#renewal = null
+  }
+
+  /**
+   * Sends one renewal and waits for its answer, at most a tenth of the TTL and never past the
+   * deadline. An answer that comes later still counts, as long as the lease is held.
+   *
+   * @throws LockError when there was no answer in time, or the store could not do it.
+   */
+  async renewNow(ttlMs: number, background: boolean): Promise<RenewResult> {
+    const { backend, seams } = this.#context
+    const lease = this.#lease
+    const from = instant(seams)
+    const timeoutMs = Math.min(renewTimeoutMs(ttlMs), lease.remainingMs())
+    try {
+      const answer = await bounded(this.#context, {
+        timeoutMs,
+        ask: () => backend.renew(lease.grant, ttlMs + lease.settings.lockDelayMs),
+        onTimeout: () =>
+          new OutcomeUnknownError(`no answer to a renewal within ${Math.round(timeoutMs)} ms`),
+        late: (answer) => lease.onRenewal(answer, from, ttlMs),
+        background,
+      })
+      lease.onRenewal(answer, from, ttlMs)
+      return answer
+    } catch (error) {
+      throw asLockError(error, 'renewal')
+    }
+  }
+
+  /** After the lease's TTL was changed by hand: the old plan may be too slow for it. */
+  replan(): void {
+    if (!this.#renews || !this.#lease.isHeld) return
+    if (this.#renewal) this.#context.agenda.cancel(this.#renewal)
+    this.#planRenewal(this.#lease.timing.everyMs)
+  }
+
+  /** Called whenever the lease looks at its clocks. */
+  noteWallClock(): void {
+    const leadMs = this.#readWallLead()
+    const gainedMs = leadMs - this.#wallLeadMs
+    this.#wallLeadMs = leadMs
+    if (gainedMs < WALL_STEP_MS || this.#renewal === null) return
+    this.#context.agenda.cancel(this.#renewal)
+    this.#planRenewal(0)
+  }
+
+  #readWallLead(): number {
+    return this.#context.seams.wallMs() - this.#context.seams.nowMs()
+  }
+
+  /** One entry for the lease's whole life: renewals move the deadline, not the entry. */
+  #armDeadline(restMs: number): void {
+    const { agenda, seams } = this.#context
+    this.#deadline = agenda.add(seams.nowMs() + restMs, () => {
+      this.#deadline = null
+      const leftMs = this.#lease.remainingMs()
+      if (leftMs > 0) this.#armDeadline(leftMs)
+    })
+  }
+
+  #planRenewal(delayMs: number): void {
+    const { agenda, seams } = this.#context
+    const early = 1 - JITTER_SHARE * seams.jitter()
+    this.#renewal = agenda.add(seams.nowMs() + delayMs * early, () => {
+      this.#renewal = null
+      this.#renew()
+    })
+  }
+
+  #renew(): void {
+    const lease = this.#lease
+    // W1: reading it ends a lease that is over.
+    if (!lease.isHeld) return
+    const startedAt: Instant = instant(this.#context.seams)
+    this.renewNow(lease.timing.ttlMs, true).then(
+      () => this.#next(lease.timing.everyMs, startedAt),
+      (error: LockError) => {
+        if (!lease.isHeld) return
+        const { lockName, fencingToken } = lease
+        this.#context.emitter.emit('renewal-failed', { lockName, fencingToken, error })
+        this.#next(renewRetryMs(lease.timing.ttlMs), instant(this.#context.seams))
+      },
+    )
+  }
+
+  /** The next renewal, counted from when this one started, unless one was planned meanwhile. */
+  #next(delayMs: number, startedAt: Instant): void {
+    if (!this.#lease.isHeld || this.#renewal !== null) return
+    this.#planRenewal(Math.max(0, startedAt.nowMs + delayMs - this.#context.seams.nowMs()))
+  }
+}
