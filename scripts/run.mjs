@@ -19,7 +19,8 @@
  * says which are not and why, and their result counts. With HOLDFAST_REQUIRE_SERVERS=1 missing
  * servers, or a missing second Node, are a failure; .ci/run sets it.
  *
- * HOLDFAST_IGNORE_MACHINE_SERVERS=1 unpacks servers even if the machine has some.
+ * HOLDFAST_IGNORE_MACHINE_SERVERS=1 unpacks servers even if the machine has some; HOLDFAST_CACHE
+ * names the folder for what is downloaded.
  */
 const [major, minor] = process.versions.node.split('.').map(Number)
 

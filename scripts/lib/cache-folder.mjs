@@ -10,7 +10,9 @@ import { join } from 'node:path'
 
 export const SHARED_CACHE = '/var/cache/holdfast'
 
+/** HOLDFAST_CACHE puts it elsewhere. */
 export function cacheFolder() {
+  if (process.env.HOLDFAST_CACHE) return process.env.HOLDFAST_CACHE
   if (process.getuid?.() === 0) return SHARED_CACHE
   return join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'holdfast')
 }

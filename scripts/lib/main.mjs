@@ -45,7 +45,8 @@ async function setUp() {
   })
 }
 
-async function lab(args, servers) {
+/** 3 without its servers, unless it is only asked what it can do. */
+export async function lab(args, servers) {
   const asksOnly = args.includes('--help') || args.includes('-h') || args.includes('--version')
   if (Object.keys(servers.missing).length > 0 && !asksOnly) return 3 // findServers said which.
   const env = { ...childEnv(process.env), HOLDFAST_SERVERS: JSON.stringify(servers) }

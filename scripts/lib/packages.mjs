@@ -5,8 +5,8 @@
  * ended well, so an interrupted one does not count.
  */
 import { createHash } from 'node:crypto'
-import { readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { INSTALL_FLAGS, installEnv } from './npm-env.mjs'
 import { runQuietly, say } from './progress.mjs'
 
@@ -18,6 +18,7 @@ export async function installPackages(root, install = npmCi) {
   say('installing npm packages (once per change of package-lock.json)')
   rmSync(path, { force: true })
   await install(root)
+  mkdirSync(dirname(path), { recursive: true }) // npm makes none for a lock without packages.
   writeFileSync(path, `${wanted}\n`)
 }
 

@@ -86,16 +86,21 @@ function findOnMachine(kind) {
 
 /** What this user unpacked before, or root for everybody. */
 function findUnpacked(kind) {
-  const caches = [cacheFolder()]
-  if (isOwnedByRoot(SHARED_CACHE) && !caches.includes(SHARED_CACHE)) caches.push(SHARED_CACHE)
-  for (const cache of caches) {
+  for (const cache of cacheFolders()) {
     const programs = describeUnpacked(kind, unpackedFolder(cache, kind))
     if (programs !== null) return programs
   }
   return null
 }
 
-async function unpack(kind) {
+function cacheFolders() {
+  const own = cacheFolder()
+  const isShared = !process.env.HOLDFAST_CACHE && isOwnedByRoot(SHARED_CACHE)
+  return isShared && own !== SHARED_CACHE ? [own, SHARED_CACHE] : [own]
+}
+
+/** Downloads and unpacks one kind, whatever the machine has. @throws {SetupError} if it cannot. */
+export async function unpack(kind) {
   const reason = whyNoPackages()
   if (reason !== null) throw new SetupError(reason)
   const cache = makeCacheFolder()
@@ -119,7 +124,8 @@ async function unpack(kind) {
   })
 }
 
-function unpackedFolder(cache, kind) {
+/** Where a kind lies when it is whole. */
+export function unpackedFolder(cache, kind) {
   return join(cache, 'unpacked', releaseName(), kind)
 }
 

@@ -5,7 +5,8 @@
  *    hands on to what it starts. What it does not name is missing, with its reason.
  * 2. The machine: PATH, and for PostgreSQL the folders in which Debian keeps its versions, because
  *    `initdb` and `postgres` are not in PATH there.
- * 3. `servers.json` (same shape) in the cache folders, left by an earlier set-up.
+ * 3. `servers.json` (same shape) in the cache folders, left by an earlier set-up; HOLDFAST_CACHE
+ *    names another folder.
  *
  * So a single test file runs without the set-up script, once that script has run on the machine.
  * `HOLDFAST_IGNORE_MACHINE_SERVERS=1` leaves out the second step: it makes a machine that has
@@ -93,6 +94,8 @@ function hasPrograms(kind: ServerKind, folder: string): boolean {
 
 /** The caches that this user may trust: the own one, and what root unpacked for everybody. */
 function cacheFolders(): string[] {
+  const elsewhere = process.env['HOLDFAST_CACHE']
+  if (elsewhere) return [elsewhere]
   const shared = '/var/cache/holdfast'
   if (process.getuid?.() === 0) return [shared]
   const own = join(process.env['XDG_CACHE_HOME'] || join(homedir(), '.cache'), 'holdfast')

@@ -1,0 +1,85 @@
+import { describe, expect, it } from 'vitest'
+import { endOf, runQuietly, SetupError } from '../lib/progress.mjs'
+import { startNode } from './helpers.mjs'
+
+describe('a quiet step', () => {
+  it('gives its stdout and shows nothing', async () => {
+    const run = startNode(
+      `const { runQuietly } = await lib('progress.mjs')
+       const text = await runQuietly(process.execPath, ['-e', 'console.log("out"); console.error("err")'])
+       if (text !== 'out\\n') throw new Error(text)`,
+    )
+
+    expect(await run.ended).toMatchObject({ code: 0, stdout: '', stderr: '' })
+  })
+
+  it('fails with its command, its exit code and the last 30 lines', async () => {
+    const program = 'for (let i = 1; i <= 99; i++) console.error("line " + i); process.exit(7)'
+
+    const failure = await runQuietly(process.execPath, ['-e', program]).catch((error) => error)
+
+    expect(failure).toBeInstanceOf(SetupError)
+    expect(failure.message).toContain(`failed (exit code 7): ${process.execPath} -e ${program}`)
+    const lines = failure.message.split('\n').slice(1)
+    expect(lines.slice(-30)).toEqual(Array.from({ length: 30 }, (_, i) => `line ${70 + i}`))
+    expect(lines[0]).toBe('line 1') // npm says what is wrong first, and then how npm is used.
+    expect(lines).not.toContain('line 69')
+  })
+
+  it('fails in words when there is no such program', async () => {
+    await expect(runQuietly('/nowhere/no-such-program', [])).rejects.toThrow(/no-such-program/)
+  })
+
+  it('shows a short output whole', () => {
+    expect(endOf('a\nb\n')).toBe('a\nb')
+  })
+})
+
+describe('a signal', () => {
+  // `kill` of the outer process left the lab, and its servers, running.
+  it('ends what is run in the foreground, and the exit code tells by what', async () => {
+    const run = startNode(
+      `const { runInForeground } = await lib('children.mjs')
+       const program = 'console.log(process.pid); setTimeout(() => {}, 300_000)'
+       process.exitCode = await runInForeground(process.execPath, ['-e', program], {})`,
+    )
+    await run.says('\n')
+
+    run.child.kill('SIGTERM')
+
+    const { code, stdout } = await run.ended
+    expect(code).toBe(128 + 15)
+    expect(() => process.kill(Number(stdout), 0)).toThrow('ESRCH')
+  })
+
+  it('leaves the end to a program that handles it', async () => {
+    const run = startNode(
+      `const { runInForeground } = await lib('children.mjs')
+       const program = 'process.on("SIGINT", () => process.exit(9)); console.log("up"); setTimeout(() => {}, 300_000)'
+       process.exitCode = await runInForeground(process.execPath, ['-e', program], {})`,
+    )
+    await run.says('up')
+
+    run.child.kill('SIGINT')
+
+    expect(await run.ended).toMatchObject({ code: 9 })
+  })
+
+  it('ends the set-up itself, its step and its lock with it', async () => {
+    const run = startNode(
+      `const { runQuietly, say } = await lib('progress.mjs')
+       console.log('begins')
+       await runQuietly(process.execPath, ['-e', 'setTimeout(() => {}, 300_000)'])
+       console.log('goes on')`,
+    )
+    await run.says('begins')
+    // Until the handlers are in place the signal ends it just the same, by its default.
+    await new Promise((resolve) => setTimeout(resolve, 300))
+
+    run.child.kill('SIGTERM')
+
+    const { code, stdout } = await run.ended
+    expect(code).toBe(128 + 15)
+    expect(stdout).not.toContain('goes on')
+  })
+})

@@ -1,0 +1,69 @@
+import { spawn } from 'node:child_process'
+import { rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { childEnv } from '../lib/npm-env.mjs'
+import { swallowedFlags } from '../lib/swallowed-flags.mjs'
+import { createFolder, SCRIPTS, watch } from './helpers.mjs'
+
+const inLab = { npm_lifecycle_event: 'lab' }
+
+describe('a flag before the --', () => {
+  it.each([
+    ['--json', [], { npm_config_json: 'true' }, '-- --json'],
+    ['--rounds=20', ['pause'], { npm_config_rounds: '20' }, '-- pause --rounds 20'],
+    // npm leaves the value of `--rounds 20` among the arguments.
+    ['--rounds 20', ['20', 'pause'], { npm_config_rounds: 'true' }, '-- pause --rounds 20'],
+    [
+      '--full --seed=3',
+      [],
+      { npm_config_full: 'true', npm_config_seed: '3' },
+      '-- --seed 3 --full',
+    ],
+  ])('is refused with the right form: %s', (_, args, env, form) => {
+    expect(swallowedFlags('lab', args, { ...inLab, ...env })).toContain(`npm run -s lab ${form}`)
+  })
+
+  it('is refused for the tests too', () => {
+    const env = { npm_lifecycle_event: 'test', npm_config_node22: '' }
+
+    expect(swallowedFlags('test', [], env)).toContain('npm test -- --no-node22')
+  })
+
+  it('is not seen where there is none', () => {
+    expect(
+      swallowedFlags('lab', ['--json'], { ...inLab, npm_config_loglevel: 'silent' }),
+    ).toBeNull()
+    // A nested `node scripts/run.mjs` of another npm script.
+    expect(
+      swallowedFlags('lab', [], { npm_lifecycle_event: 'test', npm_config_json: 'true' }),
+    ).toBeNull()
+  })
+})
+
+describe('npm itself', () => {
+  let folder
+
+  beforeAll(() => {
+    folder = createFolder()
+    const scripts = { lab: `node ${JSON.stringify(join(SCRIPTS, 'run.mjs'))} lab` }
+    writeFileSync(join(folder, 'package.json'), JSON.stringify({ private: true, scripts }))
+  })
+
+  afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+  // The run would be another one than was asked for, and look right.
+  it('swallows the flag, and the run is refused with exit code 2 before anything is set up', async () => {
+    const child = spawn('npm', ['run', '-s', 'lab', '--json', '--rounds=3'], {
+      cwd: folder,
+      env: childEnv(process.env),
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
+
+    const { code, stderr } = await watch(child).ended
+
+    expect(code).toBe(2)
+    expect(stderr).toContain('Write: npm run -s lab -- --json --rounds 3')
+    expect(stderr).not.toContain('installing')
+  })
+})
