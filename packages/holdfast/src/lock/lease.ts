@@ -215,16 +215,14 @@ export class HeldLease implements Lease {
     try {
       answer = await this.#endInStore(restMs)
     } catch (error) {
-      this.#state = 'released'
       const failure = asLockError(error, 'release')
       emitter.emit('release-failed', { lockName, fencingToken, error: failure })
-      emitter.emit('released', { lockName, fencingToken, heldMs })
+      this.#confirm()
       waits.ended(lockName)
       throw failure
     }
     if (answer === 'released') {
-      this.#state = 'released'
-      emitter.emit('released', { lockName, fencingToken, heldMs })
+      this.#confirm()
     } else {
       // The store had given it away, or dropped it, before we said that we were done.
       this.#state = 'lost'
@@ -233,6 +231,14 @@ export class HeldLease implements Lease {
       emitter.emit('lost', { lockName, fencingToken, heldMs, reason: 'expired' })
     }
     return answer
+  }
+
+  /** L3: once, and before a successor in this process hears of its own grant. */
+  #confirm(): void {
+    if (this.#state !== 'releasing') return
+    this.#state = 'released'
+    const { lockName, fencingToken } = this
+    this.#context.emitter.emit('released', { lockName, fencingToken, heldMs: this.#heldMs })
   }
 
   #endInStore(restMs: number): Promise<Ended> {
@@ -248,6 +254,7 @@ export class HeldLease implements Lease {
       budgetMs,
       sureUntilMs: nowMs + restMs,
       endsAtMs: this.#base.nowMs + this.timing.ttlMs + this.settings.lockDelayMs,
+      onHandedOver: () => this.#confirm(),
     })
   }
 

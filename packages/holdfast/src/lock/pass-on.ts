@@ -33,6 +33,8 @@ export interface Ending {
   readonly sureUntilMs: number
   /** When the entry ends by itself. */
   readonly endsAtMs: number
+  /** Called once the store confirmed a hand-over, before the next holder learns of its grant. */
+  readonly onHandedOver?: () => void
 }
 
 export type Ended = 'released' | 'not-held'
@@ -64,7 +66,7 @@ async function endOnce(context: Context, ending: Ending, timeoutMs: number): Pro
   const { grant } = ending
   const keepForMs = ending.keepForMs()
   const next = keepForMs === 0 && backend.handOver ? waits.take(grant.lockName) : null
-  if (next !== null) return passOn(context, grant, next, timeoutMs)
+  if (next !== null) return passOn(context, ending, next, timeoutMs)
   const answer = await bounded(context, {
     timeoutMs,
     ask: () => backend.release(grant, keepForMs),
@@ -76,7 +78,7 @@ async function endOnce(context: Context, ending: Ending, timeoutMs: number): Pro
 
 async function passOn(
   context: Context,
-  grant: Grant,
+  { grant, onHandedOver }: Ending,
   next: Contender,
   timeoutMs: number,
 ): Promise<Ended> {
@@ -107,6 +109,7 @@ async function passOn(
     return result.kind === 'not-held' ? 'not-held' : 'released'
   }
   waits.noteWanted(lockName, result.wanted)
+  onHandedOver?.()
   deliver(context, asked, result.grant, next)
   return 'released'
 }
