@@ -12,15 +12,16 @@
  *     when its holder says that it has stopped, by `release()`, unless a lock delay was asked for and
  *     the lease expired.
  */
-import type { Grant, RenewResult } from '../core/backend.ts'
+import type { Grant, LockInfo, RenewResult } from '../core/backend.ts'
 import { elapsedMs, type Instant, instant } from '../core/elapsed.ts'
 import { InvalidArgumentError, LeaseLostError, type LossReason } from '../core/errors.ts'
+import { REPORT_STALE, type StaleListener } from '../core/guard.ts'
 import type { Lease } from '../core/lease.ts'
 import type { Settings } from '../core/options.ts'
 import { lifeMs, renewEveryMs, renewTimeoutMs } from '../core/validity.ts'
 import type { Context } from './context.ts'
 import type { Ended } from './pass-on.ts'
-import { asLockError } from './request.ts'
+import { asLockError, started } from './request.ts'
 import { Watchdog } from './watchdog.ts'
 
 type State = 'held' | 'releasing' | 'released' | 'lost'
@@ -43,7 +44,7 @@ function timingFor(settings: Settings, ttlMs: number): Timing {
 /** However much validity is left, a caller of `release()` is not kept longer. */
 const RELEASE_BUDGET_MS_MAX = 2000
 
-export class HeldLease implements Lease {
+export class HeldLease implements Lease, StaleListener {
   readonly grant: Grant
   readonly settings: Settings
   timing: Timing
@@ -188,6 +189,22 @@ export class HeldLease implements Lease {
   loss(settled?: PromiseSettledResult<unknown>): LeaseLostError | null {
     this.remainingMs()
     return this.#state === 'lost' ? this.#lossError(undefined, undefined, settled) : null
+  }
+
+  /** A stale refusal of a lease that the store still confirms: its tokens went back. */
+  [REPORT_STALE](resource: string, highest: bigint): void {
+    if (!this.isHeld) return
+    const { backend, emitter } = this.#context
+    const { lockName, fencingToken } = this
+    const warn = (info: LockInfo | null): void => {
+      if (info?.fencingToken !== fencingToken || highest <= fencingToken) return
+      const advice =
+        `the store grants token ${fencingToken}, but the guard of "${resource}" has seen ${highest}: ` +
+        `make later tokens larger with backend.raise('${lockName}', ${highest}n)`
+      emitter.emit('warning', { code: 'token-regression', advice, lockName, highest })
+    }
+    // A store that cannot answer confirms nothing, so there is nothing to report.
+    started(() => backend.inspect(lockName)).then(warn, () => {})
   }
 
   belongsTo(context: Context): boolean {

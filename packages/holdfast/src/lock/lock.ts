@@ -12,7 +12,6 @@ import type { Backend, LockInfo, RevokeOptions } from '../core/backend.ts'
 import type { Capabilities } from '../core/capabilities.ts'
 import { withSparingBoot } from '../core/elapsed.ts'
 import {
-  BackendUnavailableError,
   ClosedError,
   InvalidArgumentError,
   LockHeldError,
@@ -29,13 +28,12 @@ import {
 } from '../core/options.ts'
 import { thisProcess } from '../core/owner.ts'
 import { adoptSeams, type Seams, seamsWithClock, systemSeams } from '../core/seams.ts'
-import { requestTimeoutMsMax } from '../core/validity.ts'
 import { Agenda } from './agenda.ts'
 import { Attempt, type Refusal } from './attempt.ts'
 import type { Context } from './context.ts'
 import type { HeldLease } from './lease.ts'
+import { listing, look } from './look.ts'
 import { endGrant } from './pass-on.ts'
-import { bounded } from './request.ts'
 import { takeOver } from './take-over.ts'
 import { Undo } from './undo.ts'
 import { settle } from './using.ts'
@@ -139,12 +137,7 @@ class Engine<C extends Capabilities> implements Locks<C> {
   async inspect(lockName: string): Promise<LockInfo | null> {
     checkLockName(lockName)
     this.#refuseClosed()
-    return bounded(this.#context, {
-      timeoutMs: requestTimeoutMsMax,
-      ask: () => this.backend.inspect(lockName),
-      onTimeout: () =>
-        new BackendUnavailableError('down', `no answer within ${requestTimeoutMsMax} ms`),
-    })
+    return look(this.#context, () => this.backend.inspect(lockName))
   }
 
   async *list(options?: {
@@ -153,22 +146,7 @@ class Engine<C extends Capabilities> implements Locks<C> {
   }): AsyncGenerator<LockInfo, void, undefined> {
     const { prefix, limit } = readListOptions(options)
     this.#refuseClosed()
-    const entries = this.backend.list(prefix, limit)[Symbol.asyncIterator]()
-    try {
-      for (let count = 0; count < limit; count += 1) {
-        const next = await bounded(this.#context, {
-          timeoutMs: requestTimeoutMsMax,
-          ask: () => entries.next(),
-          onTimeout: () =>
-            new BackendUnavailableError('down', `no answer within ${requestTimeoutMsMax} ms`),
-        })
-        if (next.done === true) return
-        yield next.value
-      }
-    } finally {
-      // Not awaited: a store that hangs must not hold back who stops reading.
-      entries.return?.()?.catch(() => {})
-    }
+    yield* listing(this.#context, prefix, limit)
   }
 
   async revoke(lockName: string, seen: RevokeOptions): Promise<Lease | null> {
