@@ -22,6 +22,8 @@ export interface Entry {
   /** Who held it before an operator took it over: the next renewal of that owner is told so. */
   readonly revokedOwner: string | null
   holder: HolderInfo | null
+  /** Until then, at least, a contender of other locks on this backend waits for the name. */
+  wantedUntilMs: number
   readonly onLost: (reason: LossReason) => void
 }
 

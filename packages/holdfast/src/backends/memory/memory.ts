@@ -43,6 +43,8 @@ const NAMES_MAX = 1_000_000
 const TOMBSTONES_MAX = 100_000
 /** Two readings of one clock, one after the other, can only differ by a pause of the process. */
 const SAME_CLOCK_MS = 1000
+/** A contender that waits asks again at least every 1.25 s, and so renews its mark. */
+const WANTED_MS = 2000
 const SOURCE = 'memory:'
 
 type ProcessCapabilities = Capabilities & { readonly scope: 'process' }
@@ -103,6 +105,7 @@ class MemoryBackend implements Backend<ProcessCapabilities> {
     const entry = this.#entries.at(lockName, nowMs)
     if (entry?.owner === owner) return { kind: 'granted', grant: this.#grantOf(entry, nowMs) }
     if (entry) {
+      if (request.waits) entry.wantedUntilMs = nowMs + WANTED_MS
       return { kind: 'held', retryAfterMs: remainingMs(entry, nowMs), holder: entry.holder }
     }
     // Whoever cancelled this attempt does not listen any more: any answer but a grant will do.
@@ -125,14 +128,20 @@ class MemoryBackend implements Backend<ProcessCapabilities> {
   ): Promise<HandOverResult> {
     assert(next.lockName === grant.lockName, 'a hand-over stays on one name')
     const nowMs = this.#now()
-    if (!this.#own(grant, nowMs)) return { kind: 'not-held' }
-    const wanted = this.#wakeUps.countOf(grant.lockName) > 1
+    const entry = this.#own(grant, nowMs)
+    if (!entry) return { kind: 'not-held' }
+    const wanted = entry.wantedUntilMs > nowMs
     if (this.#tombstones.has(next.owner, nowMs) || (wanted && !evenIfWanted)) {
       this.#free(grant.lockName)
       return { kind: 'freed' }
     }
-    this.#entries.delete(grant.lockName)
-    return { kind: 'handed-over', grant: this.#grant(next, nowMs), wanted }
+    // Whoever waits still waits: the mark goes on with the new entry.
+    const passed = {
+      ...this.#entryOf(next, nowMs + next.ttlMs),
+      wantedUntilMs: entry.wantedUntilMs,
+    }
+    this.#entries.set(passed)
+    return { kind: 'handed-over', grant: this.#grantOf(passed, nowMs), wanted }
   }
 
   async renew(grant: Grant, ttlMs: number): Promise<RenewResult> {
@@ -238,18 +247,18 @@ class MemoryBackend implements Backend<ProcessCapabilities> {
   }
 
   #grant(request: AcquireRequest, nowMs: number): Grant {
-    const { ttlMs } = request
-    assert(Number.isFinite(ttlMs) && ttlMs > 0, `ttlMs is checked by the engine, got ${ttlMs}`)
     if (this.#entries.size >= this.#namesMax) {
       throw new BackendUnavailableError('out-of-memory', `${this.#namesMax} names are taken`)
     }
-    const entry = this.#entryOf(request, nowMs + ttlMs)
+    const entry = this.#entryOf(request, nowMs + request.ttlMs)
     this.#entries.set(entry)
     return this.#grantOf(entry, nowMs)
   }
 
   #entryOf(request: AcquireRequest, endsAtMs: number): Entry {
-    const { lockName, owner, lockDelayMs, holder, onLost } = request
+    const { lockName, owner, ttlMs, lockDelayMs, holder, onLost } = request
+    assert(Number.isFinite(ttlMs), `the engine checks ttlMs, got ${ttlMs}`)
+    assert(ttlMs > 0, `the engine checks ttlMs, got ${ttlMs}`)
     return {
       lockName,
       owner,
@@ -259,6 +268,7 @@ class MemoryBackend implements Backend<ProcessCapabilities> {
       lockDelayMs,
       revokedOwner: null,
       holder: { ...holder },
+      wantedUntilMs: 0,
       onLost,
     }
   }

@@ -22,11 +22,6 @@ export class WakeUps {
     })
   }
 
-  /** How many sleep. */
-  countOf(lockName: string): number {
-    return this.#sleepers.get(lockName)?.size ?? 0
-  }
-
   wake(lockName: string): void {
     for (const end of [...(this.#sleepers.get(lockName) ?? [])]) end()
   }

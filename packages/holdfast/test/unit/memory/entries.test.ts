@@ -11,6 +11,7 @@ function entry(lockName: string, endsAtMs: number): Entry {
     sinceAtMs: 0,
     lockDelayMs: 0,
     revokedOwner: null,
+    wantedUntilMs: 0,
     holder: { host: 'test', pid: 1 },
     onLost: () => undefined,
   }

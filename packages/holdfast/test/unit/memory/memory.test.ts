@@ -163,6 +163,37 @@ describe('memory backend', () => {
     expect((await backend.tryAcquire(request('a'))).kind).toBe('held')
   })
 
+  // Two services of one process share a backend: the one that holds would pass the lock on within its
+  // own line for ever, and the other would never get it.
+  it('says at a hand-over that others wait, for as long as they go on asking', async () => {
+    const { clock, backend } = virtual()
+    const handOver = async (grant: Grant, evenIfWanted: boolean) => {
+      const result = await backend.handOver?.(grant, request('a', { ttlMs: 60_000 }), evenIfWanted)
+      if (!result) throw new Error('handOver is missing')
+      return result
+    }
+    const passed = async (grant: Grant) => {
+      const result = await handOver(grant, true)
+      if (result.kind !== 'handed-over') throw new Error(`got ${result.kind}`)
+      return result
+    }
+    const first = granted(await backend.tryAcquire(request('a', { ttlMs: 60_000 })))
+    await backend.tryAcquire(request('a'))
+    const second = await passed(first)
+    expect(second.wanted).toBe(false)
+    await backend.tryAcquire(request('a', { waits: true }))
+    const third = await passed(second.grant)
+    expect(third.wanted).toBe(true)
+    const fourth = await passed(third.grant)
+    expect(fourth.wanted).toBe(true)
+    await clock.advance(2000)
+    const fifth = await passed(fourth.grant)
+    expect(fifth.wanted).toBe(false)
+    await backend.tryAcquire(request('a', { waits: true }))
+    expect(await handOver(fifth.grant, false)).toEqual({ kind: 'freed' })
+    expect(await backend.inspect('a')).toBeNull()
+  })
+
   // The holder's abort listeners run inside the operator's revoke, and may release at once.
   it('tells a holder of its revoke at once, who may release from within', async () => {
     const { backend } = virtual()
