@@ -40,12 +40,9 @@ export interface TransactionalGuard<Tx> extends Guard<Tx> {
   transaction<T>(lease: Fenced, fn: (tx: Tx) => Promise<T>): Promise<T>
 }
 
-/** How a guard tells the engine that a lease was refused as stale; see {@link reportStale}. */
-export const REPORT_STALE: unique symbol = Symbol.for('holdfast.report-stale')
-
 /** A lease of the engine listens; a plain `Fenced` has nothing behind it that could. */
 export interface StaleListener {
-  [REPORT_STALE](resource: string, highest: bigint): void
+  onStaleRefusal(resource: string, highest: bigint): void
 }
 
 /**
@@ -55,7 +52,8 @@ export interface StaleListener {
  * went back: the engine checks, and warns with code `token-regression`.
  */
 export function reportStale(lease: Fenced, resource: string, highest: bigint): void {
-  ;(lease as Partial<StaleListener>)[REPORT_STALE]?.(resource, highest)
+  const listener = lease as Partial<StaleListener>
+  listener.onStaleRefusal?.(resource, highest)
 }
 
 const BASE64URL = /^[A-Za-z0-9_-]+$/

@@ -15,7 +15,7 @@
 import type { Grant, LockInfo, RenewResult } from '../core/backend.ts'
 import { elapsedMs, type Instant, instant } from '../core/elapsed.ts'
 import { InvalidArgumentError, LeaseLostError, type LossReason } from '../core/errors.ts'
-import { REPORT_STALE, type StaleListener } from '../core/guard.ts'
+import type { StaleListener } from '../core/guard.ts'
 import type { Lease } from '../core/lease.ts'
 import type { Settings } from '../core/options.ts'
 import { lifeMs, renewEveryMs, renewTimeoutMs } from '../core/validity.ts'
@@ -192,7 +192,7 @@ export class HeldLease implements Lease, StaleListener {
   }
 
   /** A stale refusal of a lease that the store still confirms: its tokens went back. */
-  [REPORT_STALE](resource: string, highest: bigint): void {
+  onStaleRefusal(resource: string, highest: bigint): void {
     if (!this.isHeld) return
     const { backend, emitter } = this.#context
     const { lockName, fencingToken } = this
