@@ -1,0 +1,85 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { Agenda, type Entry } from '../../../src/lock/agenda.ts'
+import { createVirtualClock, seamsOf } from '../../../src/testkit/virtual-clock.ts'
+
+type Step = { add: number } | { cancel: number } | { advance: number }
+
+const step: fc.Arbitrary<Step> = fc.oneof(
+  fc.record({ add: fc.integer({ min: 0, max: 500 }) }),
+  fc.record({ cancel: fc.nat(50) }),
+  fc.record({ advance: fc.integer({ min: 0, max: 200 }) }),
+)
+
+describe('the agenda', () => {
+  // A heap that loses or reorders an entry loses a deadline: a holder that is never told.
+  it('runs every entry once, not before it is due, in order, and never one that was cancelled', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
+        const clock = createVirtualClock()
+        const agenda = new Agenda(seamsOf(clock), false)
+        const entries: Entry[] = []
+        const ran: number[] = []
+        const cancelled = new Set<number>()
+        for (const one of steps) {
+          if ('add' in one) {
+            const index = entries.length
+            const dueMs = clock.nowMs() + one.add
+            entries.push(agenda.add(dueMs, () => ran.push(index)))
+          } else if ('cancel' in one) {
+            const entry = entries[one.cancel]
+            if (entry && entry.index >= 0) cancelled.add(one.cancel)
+            if (entry) agenda.cancel(entry)
+          } else {
+            const before = ran.length
+            await clock.advance(one.advance)
+            const dues = ran.slice(before).map((index) => entries[index]?.dueMs ?? Number.NaN)
+            expect(dues).toEqual([...dues].sort((a, b) => a - b))
+            expect(dues.every((dueMs) => dueMs <= clock.nowMs())).toBe(true)
+          }
+          const due = entries.flatMap((entry, index) =>
+            !cancelled.has(index) && entry.dueMs <= clock.nowMs() - 1 ? [index] : [],
+          )
+          if ('advance' in one) expect(new Set(ran)).toEqual(new Set([...ran, ...due]))
+        }
+        await clock.advance(1000)
+        const expected = entries.map((_, index) => index).filter((index) => !cancelled.has(index))
+        expect([...ran].sort((a, b) => a - b)).toEqual(expected)
+        expect(agenda.size).toBe(0)
+      }),
+      { numRuns: 200 },
+    )
+  })
+
+  // Ten thousand timers cost more than ten thousand leases.
+  it('arms one timer for any number of entries', () => {
+    const clock = createVirtualClock()
+    const agenda = new Agenda(seamsOf(clock), false)
+    for (let count = 0; count < 1000; count += 1) agenda.add(clock.nowMs() + 1000 + count, () => {})
+    expect(clock.pendingCount).toBe(1)
+  })
+
+  it('arms none when it is empty and keeps the process alive', () => {
+    const clock = createVirtualClock()
+    const agenda = new Agenda(seamsOf(clock), true)
+    const entry = agenda.add(clock.nowMs() + 1000, () => {})
+    agenda.cancel(entry)
+    agenda.cancel(entry)
+    expect(clock.pendingCount).toBe(0)
+  })
+
+  it('goes on after an entry that throws', async () => {
+    const clock = createVirtualClock()
+    const agenda = new Agenda(seamsOf(clock), false)
+    let ran = 0
+    agenda.add(clock.nowMs() + 10, () => {
+      throw new Error('an entry failed')
+    })
+    agenda.add(clock.nowMs() + 20, () => {
+      ran += 1
+    })
+    await expect(clock.advance(15)).rejects.toThrow('an entry failed')
+    await clock.advance(15)
+    expect(ran).toBe(1)
+  })
+})
