@@ -1,0 +1,190 @@
+/** Who is granted a name, what a grant and a refusal say, and that every entry ends by itself. */
+import { deepStrictEqual, match, notStrictEqual, ok, strictEqual } from 'node:assert/strict'
+import type { Backend } from '../core/backend.ts'
+import { TOKEN_MAX } from '../core/token.ts'
+import {
+  acquired,
+  type Check,
+  granted,
+  isRefused,
+  isTaken,
+  LONG_MS,
+  lapsed,
+  ROUNDING_MS,
+  request,
+  untilGranted,
+} from './backend-harness.ts'
+
+export function testGrants(check: Check): void {
+  testExclusion(check)
+  testAnswers(check)
+  testRepeats(check)
+  testEnd(check)
+}
+
+function testExclusion(check: Check): void {
+  // Two processes that both start the nightly job.
+  check('a name that is held is refused to everybody else', async (store) => {
+    const { ours, theirs, lockName } = store
+    const grant = await acquired(ours, lockName)
+    for (const backend of [ours, theirs]) {
+      strictEqual((await backend.tryAcquire(request(lockName))).kind, 'held')
+    }
+    // Refused is not enough: the holder must be left undisturbed.
+    strictEqual((await ours.inspect(lockName))?.fencingToken, grant.fencingToken)
+    strictEqual(await ours.release(grant, 0), 'released')
+  })
+
+  // A check and a write in two requests let two contenders through in between.
+  check(
+    'of many contenders at once, exactly one is granted',
+    async ({ ours, theirs, lockName }) => {
+      for (let round = 0; round < 5; round++) {
+        const name = `${lockName}:${round}`
+        const sides = Array.from({ length: 24 }, (_, index) => (index % 2 === 0 ? ours : theirs))
+        const results = await Promise.all(sides.map((side) => side.tryAcquire(request(name))))
+        strictEqual(results.filter(({ kind }) => kind === 'granted').length, 1)
+      }
+    },
+  )
+
+  // A refused attempt that leaves a claim behind takes the name later, when nobody waits for it.
+  check('a refused attempt leaves nothing behind', async ({ ours, theirs, lockName }) => {
+    const grant = await acquired(ours, lockName)
+    strictEqual((await theirs.tryAcquire(request(lockName))).kind, 'held')
+    strictEqual(await ours.release(grant, 0), 'released')
+    strictEqual(await ours.inspect(lockName), null)
+    await acquired(ours, lockName)
+  })
+}
+
+function testAnswers(check: Check): void {
+  // A guard that is given another owner's name, or a token as a rounded number, refuses the holder.
+  check('a grant names its lock, its owner, its source and a token of 64 bits', async (store) => {
+    const { ours, theirs, lockName } = store
+    const asked = request(lockName)
+    const grant = granted(await ours.tryAcquire(asked))
+    strictEqual(grant.lockName, lockName)
+    strictEqual(grant.owner, asked.owner)
+    strictEqual(typeof grant.fencingToken, 'bigint')
+    ok(grant.fencingToken >= 1n && grant.fencingToken <= TOKEN_MAX)
+    ok(grant.ttlMs >= LONG_MS * 0.5, `lives ${grant.ttlMs} ms of the ${LONG_MS} asked for`)
+    match(grant.source, /^[a-z]+:/)
+    await ours.release(grant, 0)
+    strictEqual((await acquired(theirs, lockName)).source, grant.source)
+  })
+
+  // A life counted from the reply is a round trip too long: time enough for a second holder.
+  check('a life counts from before the request left', async (store, skip) => {
+    const { ours, lockName, nowMs } = store
+    if (ours.capabilities.expiry === 'session') return skip("capabilities.expiry is 'session'")
+    await ours.inspect(lockName)
+    const beforeMs = nowMs()
+    const asking = ours.tryAcquire(request(lockName))
+    const askedMs = nowMs()
+    const grant = granted(await asking)
+    ok(grant.sentAtMs >= beforeMs && grant.sentAtMs <= askedMs, 'of a grant')
+    const renewing = ours.renew(grant, LONG_MS)
+    const renewAskedMs = nowMs()
+    const renewal = await renewing
+    if (renewal.kind === 'lost') throw new Error(`lost: ${renewal.reason}`)
+    ok(renewal.sentAtMs >= grant.sentAtMs && renewal.sentAtMs <= renewAskedMs, 'of a renewal')
+  })
+
+  // "Busy" alone: nobody knows whom to ask, and every contender asks again at once.
+  check('a refusal tells who holds the name and when to ask again', async (store) => {
+    const { ours, theirs, lockName } = store
+    const holder = { host: 'host-of-ours', pid: 4242, label: 'nightly "report"', value: '☃' }
+    await acquired(ours, lockName, { holder })
+    const refused = await theirs.tryAcquire(request(lockName))
+    if (refused.kind !== 'held') throw new Error('granted twice')
+    deepStrictEqual({ ...refused.holder }, holder)
+    if (refused.retryAfterMs === null) return
+    ok(refused.retryAfterMs > 0, `ask again after ${refused.retryAfterMs} ms`)
+    ok(refused.retryAfterMs <= LONG_MS + ROUNDING_MS, `ask again after ${refused.retryAfterMs} ms`)
+  })
+
+  // Whoever knows the owner can release the lock: it must not stand in any listing or answer.
+  check('no answer tells the owner of somebody else', async ({ ours, theirs, lockName }) => {
+    const { owner } = await acquired(ours, lockName)
+    const answers: unknown[] = [
+      await theirs.tryAcquire(request(lockName)),
+      await theirs.inspect(lockName),
+    ]
+    for await (const info of theirs.list(lockName, 10)) answers.push(info)
+    const told = JSON.stringify(answers, (_, value) =>
+      typeof value === 'bigint' ? `${value}` : value,
+    )
+    strictEqual(answers.length, 3)
+    ok(!told.includes(owner), 'the owner is a secret')
+  })
+}
+
+function testRepeats(check: Check): void {
+  // The first answer was lost: a new token here would turn the holder's own writes stale.
+  check('asking again with one owner repeats the grant, token included', async (store) => {
+    const { ours, theirs, lockName } = store
+    const asked = request(lockName)
+    const first = granted(await ours.tryAcquire(asked))
+    for (const backend of [ours, theirs]) {
+      const again = granted(await backend.tryAcquire(asked))
+      strictEqual(again.fencingToken, first.fencingToken)
+      strictEqual(again.owner, first.owner)
+    }
+    strictEqual((await ours.renew(first, LONG_MS)).kind, 'renewed')
+    strictEqual(granted(await ours.tryAcquire(asked)).fencingToken, first.fencingToken)
+    ok(await isTaken(theirs, lockName))
+  })
+
+  // A resent request that lengthens the entry keeps a crashed process's lock alive.
+  check('asking again lengthens nothing', async ({ ours, lockName, lapse }) => {
+    const asked = request(lockName)
+    await ours.tryAcquire(asked)
+    await lapse(300)
+    const again = granted(await ours.tryAcquire(asked))
+    ok(again.ttlMs <= LONG_MS - 250, `lives ${again.ttlMs} ms from the second request on`)
+    const remainingMs = (await ours.inspect(lockName))?.remainingMs ?? 0
+    ok(remainingMs <= LONG_MS - 250, `${remainingMs} ms remain`)
+  })
+
+  // After its end the same owner is one more contender, at most: never a second holder.
+  check('an owner whose entry ended is not let in beside the next holder', async (store) => {
+    const { ours, theirs, lockName, ttlMs } = store
+    const asked = request(lockName, { ttlMs })
+    await lapsed(store, granted(await ours.tryAcquire(asked)))
+    const next = await untilGranted(store, theirs, lockName)
+    ok(await isRefused(ours, asked))
+    strictEqual((await ours.inspect(lockName))?.fencingToken, next.fencingToken)
+  })
+}
+
+function testEnd(check: Check): void {
+  // A crashed holder must not hold for ever, nor a living one lose its lock early.
+  check('an entry ends by itself, and not before its time', async (store) => {
+    const { ours, theirs, lockName, ttlMs, nowMs } = store
+    const grant = await acquired(ours, lockName, { ttlMs })
+    await untilGranted(store, theirs, lockName)
+    const heldMs = nowMs() - grant.sentAtMs
+    ok(heldMs >= grant.ttlMs - ROUNDING_MS, `granted again after ${heldMs} of ${grant.ttlMs} ms`)
+  })
+
+  // A listing full of the dead: the operator revokes locks that nobody holds.
+  check('an ended entry is seen nowhere', async (store) => {
+    const { ours, theirs, lockName, ttlMs } = store
+    await lapsed(store, await acquired(ours, lockName, { ttlMs }))
+    await untilEnded(theirs, lockName, store.lapse)
+    for await (const info of theirs.list(lockName, 10)) notStrictEqual(info.lockName, lockName)
+  })
+}
+
+async function untilEnded(
+  backend: Backend,
+  lockName: string,
+  lapse: (ms: number) => Promise<void>,
+): Promise<void> {
+  for (let count = 0; count < 200; count++) {
+    if ((await backend.inspect(lockName)) === null) return
+    await lapse(50)
+  }
+  throw new Error(`"${lockName}" is still seen`)
+}
