@@ -1,29 +1,20 @@
 import { describe, it } from 'vitest'
 import { memoryBackend, memoryBackendWith } from '../../src/backends/memory/memory.ts'
+import type { Backend } from '../../src/core/backend.ts'
+import type { OpenBackends } from '../../src/testkit/backend-harness.ts'
 import { testBackend } from '../../src/testkit/backend-suite.ts'
-import { createVirtualClock, seamsOf } from '../../src/testkit/virtual-clock.ts'
+import { createVirtualClock, seamsOf, type VirtualClock } from '../../src/testkit/virtual-clock.ts'
 
-testBackend(
-  { describe, it },
-  {
-    title: 'memory',
-    ttlMsMin: 50,
-    open: async () => {
-      const both = memoryBackend()
-      return { ours: both, theirs: both, close: () => both.close() }
-    },
-  },
-)
+/** One process shares one backend, so both sides are the same. */
+function opened(both: Backend, clock?: VirtualClock): OpenBackends {
+  return { ours: both, theirs: both, clock, close: () => both.close() }
+}
 
-testBackend(
-  { describe, it },
-  {
-    title: 'memory on virtual time',
-    ttlMsMin: 50,
-    open: async () => {
-      const clock = createVirtualClock()
-      const both = memoryBackendWith(seamsOf(clock), { ttlMsMin: 1 })
-      return { ours: both, theirs: both, clock, close: () => both.close() }
-    },
-  },
-)
+const real = async () => opened(memoryBackend())
+testBackend({ describe, it }, { title: 'memory', ttlMsMin: 50, open: real })
+
+const virtual = async () => {
+  const clock = createVirtualClock()
+  return opened(memoryBackendWith(seamsOf(clock)), clock)
+}
+testBackend({ describe, it }, { title: 'memory on virtual time', ttlMsMin: 50, open: virtual })
