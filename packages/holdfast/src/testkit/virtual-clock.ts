@@ -80,9 +80,14 @@ export function createVirtualClock(options: VirtualClockOptions = {}): VirtualCl
   return clock
 }
 
+/** Undefined for a clock that was not made here. */
+export function findSeams(clock: Clock): Seams | undefined {
+  return seamsByClock.get(clock)
+}
+
 /** All that the engine and the backends need, taken from one virtual clock. */
 export function seamsOf(clock: Clock): Seams {
-  const seams = seamsByClock.get(clock)
+  const seams = findSeams(clock)
   if (!seams) throw new InvalidArgumentError('clock', clock, 'a clock of createVirtualClock()')
   return seams
 }
