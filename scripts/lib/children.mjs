@@ -4,6 +4,10 @@
  * A signal to this script is passed on to the running children. Ctrl-C on a terminal, and the
  * terminal's end, reach every process of the foreground group by themselves; passing these on as
  * well would be a second Ctrl-C, which programs take for "at once".
+ *
+ * SIGTERM to npm never arrives here: npm passes it to the shell that it started for the script,
+ * which dies of it and leaves its child behind. So the end of the parent counts as SIGTERM where
+ * npm is the one who started us.
  */
 import { spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
@@ -11,6 +15,7 @@ import { constants } from 'node:os'
 import { SetupError } from './setup-error.mjs'
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP']
+const PARENT_POLL_MS = 250
 const running = new Set()
 let endedBy = null
 
@@ -45,14 +50,23 @@ function exitCodeOf(signal) {
 
 function listen() {
   if (process.listenerCount('SIGTERM') > 0) return
-  for (const signal of SIGNALS) {
-    process.on(signal, () => {
-      endedBy = signal
-      if (running.size === 0) exitIfSignalled()
-      if (reachesGroup(signal)) return
-      for (const child of running) child.kill(signal)
-    })
-  }
+  for (const signal of SIGNALS) process.on(signal, () => end(signal))
+  if (process.env.npm_lifecycle_event === undefined) return
+  const parent = process.ppid
+  const watch = setInterval(() => {
+    if (process.ppid === parent) return
+    clearInterval(watch)
+    // After a Ctrl-C npm is gone first, while the lab still finishes in order.
+    if (endedBy === null) end('SIGTERM')
+  }, PARENT_POLL_MS)
+  watch.unref()
+}
+
+function end(signal) {
+  endedBy = signal
+  if (running.size === 0) exitIfSignalled()
+  if (reachesGroup(signal)) return
+  for (const child of running) child.kill(signal)
 }
 
 function reachesGroup(signal) {

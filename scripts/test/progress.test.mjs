@@ -1,6 +1,10 @@
+import { spawn } from 'node:child_process'
+import { rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { childEnv } from '../lib/npm-env.mjs'
 import { endOf, runQuietly, SetupError } from '../lib/progress.mjs'
-import { startNode } from './helpers.mjs'
+import { createFolder, SCRIPTS, startNode, watch } from './helpers.mjs'
 
 describe('a quiet step', () => {
   it('gives its stdout and shows nothing', async () => {
@@ -63,6 +67,35 @@ describe('a signal', () => {
     run.child.kill('SIGINT')
 
     expect(await run.ended).toMatchObject({ code: 9 })
+  })
+
+  // SIGTERM to `npm run lab` ended npm and its shell; the lab and its servers went on.
+  it('that ends npm ends what npm started', async () => {
+    const folder = createFolder()
+    try {
+      const program = `
+        const { runInForeground } = await import(${JSON.stringify(`${SCRIPTS}lib/children.mjs`)})
+        const inner = 'console.log("inner " + process.pid); setTimeout(() => {}, 300_000)'
+        process.exitCode = await runInForeground(process.execPath, ['-e', inner], {})`
+      writeFileSync(join(folder, 'outer.mjs'), program)
+      const scripts = { lab: 'node outer.mjs' }
+      writeFileSync(join(folder, 'package.json'), JSON.stringify({ private: true, scripts }))
+      const npm = spawn('npm', ['run', '-s', 'lab'], {
+        cwd: folder,
+        env: childEnv(process.env),
+        stdio: ['ignore', 'pipe', 'pipe'],
+      })
+      const { ended, says } = watch(npm)
+      await says('inner ')
+
+      npm.kill('SIGTERM')
+
+      // Its output is complete when the last process that could write to it has ended.
+      const { stdout } = await ended
+      expect(() => process.kill(Number(stdout.split(' ')[1]), 0)).toThrow('ESRCH')
+    } finally {
+      rmSync(folder, { recursive: true, force: true })
+    }
   })
 
   it('ends the set-up itself, its step and its lock with it', async () => {
