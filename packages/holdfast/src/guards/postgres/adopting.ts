@@ -1,0 +1,28 @@
+/**
+ * An operator's decision: from here on, tokens of the lease's source count for its resource.
+ *
+ * Writers of the old source then fail by their source, however large their tokens are.
+ */
+import { TokenSourceError } from '../../core/errors.ts'
+import { type Ask, type Claimed, claimByParts, type Opening, readRow } from './claiming.ts'
+import { beginText, claimValues, limitsText } from './statements.ts'
+
+export async function beginAndAdopt(opening: Opening): Promise<Claimed> {
+  const { session, statements, claim, fenced, limitMs, answerMs } = opening
+  const begin = `${beginText('read committed')}; ${limitsText(limitMs)}`
+  await session.send(begin, undefined, answerMs)
+  const ask: Ask = (text, values) => session.send(text, values, answerMs)
+  for (let tries = 1; ; tries++) {
+    const row = readRow((await ask(statements.readLocked, [claim.resource])).rows[0])
+    if (row !== null && row.source !== claim.source) {
+      await ask(statements.replace, claimValues(claim))
+      return { seq: 1n, repeat: false }
+    }
+    try {
+      return await claimByParts(ask, statements, claim, fenced)
+    } catch (error) {
+      // There was no row to lock, and another source has made one since: now there is.
+      if (!(error instanceof TokenSourceError) || tries === 2) throw error
+    }
+  }
+}

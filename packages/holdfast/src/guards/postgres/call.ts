@@ -1,0 +1,72 @@
+/** One guarded call: what it presents, and what every part of the guard needs to carry it out. */
+import type { PgClient, PgPool } from '../../clients/postgres.ts'
+import type { Fenced } from '../../core/backend.ts'
+import { checkFenced } from '../../core/guard.ts'
+import type { Seams } from '../../core/seams.ts'
+import { Bound } from './bound.ts'
+import { KnownResources } from './claiming.ts'
+import { type GuardSettings, storableText } from './options.ts'
+import { type Claim, Statements } from './statements.ts'
+import { Turns } from './turns.ts'
+
+/** What the guard is made of. */
+export interface Parts<C extends PgClient> {
+  readonly pool: PgPool<C>
+  readonly settings: GuardSettings
+  readonly statements: Statements
+  readonly seams: Seams
+  readonly known: KnownResources
+  readonly turns: Turns
+}
+
+export interface Call {
+  readonly fenced: Fenced
+  readonly claim: Claim
+  readonly bound: Bound
+}
+
+/** Two guards on one pool and schema are one guard, as far as turns go. */
+const turnsOf = new WeakMap<object, Turns>()
+
+export function partsOf<C extends PgClient>(
+  pool: PgPool<C>,
+  settings: GuardSettings,
+  seams: Seams,
+): Parts<C> {
+  const turns = turnsOf.get(pool) ?? new Turns(seams)
+  turnsOf.set(pool, turns)
+  const statements = new Statements(settings.schema)
+  return { pool, settings, statements, seams, known: new KnownResources(), turns }
+}
+
+/** Checks what the caller presents, before anything is sent. */
+export function callOf<C extends PgClient>(parts: Parts<C>, fenced: Fenced): Call {
+  checkFenced(fenced)
+  const { settings, seams } = parts
+  const claim: Claim = {
+    resource: storableText('resource', settings.resource(fenced.lockName)),
+    token: fenced.fencingToken.toString(),
+    owner: fenced.owner,
+    op: seams.nonce(),
+    source: storableText('source', fenced.source),
+  }
+  return { fenced, claim, bound: new Bound(fenced, settings.timeoutMs, seams) }
+}
+
+/** Runs `work` when no other call of this lease runs on the same record in this process. */
+export function inTurn<T>(
+  { turns, statements }: Pick<Parts<PgClient>, 'turns' | 'statements'>,
+  { claim, bound }: Call,
+  work: () => Promise<T>,
+): Promise<T> {
+  // No part can contain the separator, because none contains NUL.
+  const key = [statements.schema, claim.owner, claim.resource].join('\0')
+  return turns.run(key, claim.resource, bound, work)
+}
+
+/** Keeps the process alive: a caller waits. */
+export function pause(seams: Seams, ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    seams.after(ms, resolve, true)
+  })
+}

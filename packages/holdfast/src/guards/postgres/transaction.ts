@@ -1,0 +1,253 @@
+/**
+ * A guarded transaction: begin and claim, the user's work, COMMIT.
+ *
+ * Guarantees: `work` runs only after the claim, inside its transaction. Whatever this rejects with
+ * was not applied, OutcomeUnknownError excepted. After a lease is lost no COMMIT is sent.
+ *
+ * A holder that stops inside must not block the next one for ever. The server ends its transaction
+ * when one statement, one wait for a lock or one idle gap lasts longer than the validity that was
+ * left at BEGIN; a running process destroys the connection itself when its lease's signal aborts.
+ * The time-outs do not follow later renewals: a single statement or gap longer than what was left at
+ * BEGIN is cut although the watchdog has kept the lease, and is reported as busy, not as lost. A
+ * transaction of many short steps may last as long as its lease is renewed.
+ *
+ * Rejected: moving the time-outs along with renewals, by statements of ours between the user's: they
+ * would land inside savepoints, cursors and COPY, and a running statement could not be reached.
+ * Giving up on `work` when the lease is lost: it would go on unseen.
+ */
+import { type PgClient, sqlState, unavailable } from '../../clients/postgres.ts'
+import {
+  BackendUnavailableError,
+  GuardBusyError,
+  InvalidArgumentError,
+  LockError,
+  OutcomeUnknownError,
+} from '../../core/errors.ts'
+import { type Call, type Parts, pause } from './call.ts'
+import type { Claimed, Opening } from './claiming.ts'
+import { borrow, type Session } from './session.ts'
+import { settle } from './settle.ts'
+
+/** May run several times; must not end the transaction, nor release the client. */
+export type Work<C extends PgClient, T> = (client: C, claimed: Claimed) => Promise<T>
+
+/** After the first run. Each means that another transaction went first. */
+const RETRIES_MAX = 5
+/** Doubles; two that fell out with each other should not meet again at once. */
+const RETRY_DELAY_MS = 4
+/** The server's own time-out comes first; its answer has to travel. */
+const ANSWER_ALLOWANCE_MS = 1000
+/** However little validity is left, the answer to a COMMIT that was sent is worth this wait. */
+const COMMIT_MS_MIN = 1000
+
+/** One transaction of a call. */
+type Run<C extends PgClient> = Readonly<{
+  parts: Parts<C>
+  call: Call
+  session: Session<C>
+  limitMs: number
+  beganAtMs: number
+}>
+
+type Attempt<T> = { readonly value: T } | { readonly again: unknown }
+
+/** Begins the transaction and writes the fence's record: an ordinary claim, or an adoption. */
+export type Begin = (opening: Opening) => Promise<Claimed>
+
+export async function runGuarded<C extends PgClient, T>(
+  parts: Parts<C>,
+  call: Call,
+  begin: Begin,
+  work: Work<C, T>,
+): Promise<T> {
+  const { bound, claim } = call
+  for (let retries = 0; ; retries++) {
+    bound.assertValid()
+    const attempt = await attemptOnce(parts, call, begin, work)
+    if ('value' in attempt) return attempt.value
+    if (retries === RETRIES_MAX || bound.remainingMs() === 0) {
+      bound.assertValid()
+      const runs = `${retries + 1} runs met other transactions`
+      throw new GuardBusyError(claim.resource, runs, { cause: attempt.again })
+    }
+    await pause(parts.seams, RETRY_DELAY_MS * 2 ** retries * parts.seams.jitter())
+  }
+}
+
+async function attemptOnce<C extends PgClient, T>(
+  parts: Parts<C>,
+  call: Call,
+  begin: Begin,
+  work: Work<C, T>,
+): Promise<Attempt<T>> {
+  const { bound, claim, fenced } = call
+  const session = await borrow(parts.pool, bound, bound.remainingMs(), parts.seams)
+  const lost = bound.loss()
+  if (lost !== null) {
+    session.giveBack()
+    throw lost.error
+  }
+  const limitMs = bound.limitMs()
+  const run: Run<C> = { parts, call, session, limitMs, beganAtMs: parts.seams.nowMs() }
+  const unwatch = destroyOnLoss(run)
+  let claimed: Claimed | null = null
+  let value: T
+  try {
+    const { statements, known, settings } = parts
+    const answerMs = limitMs + ANSWER_ALLOWANCE_MS
+    const { isolation } = settings
+    const opening = { session, statements, isolation, claim, fenced, limitMs, answerMs, known }
+    claimed = await begin(opening)
+    value = await work(session.client, claimed)
+  } catch (error) {
+    unwatch()
+    const wasAlive = await session.rollBack()
+    if (isSerializationFailure(error)) return { again: error }
+    throw explain(run, error, wasAlive, claimed !== null)
+  }
+  unwatch()
+  return commit(run, claimed, value)
+}
+
+/** @returns The function that ends the watch. */
+function destroyOnLoss<C extends PgClient>({ call, session }: Run<C>): () => void {
+  const { bound } = call
+  const { signal } = bound
+  // The signal of an election's term aborts when draining begins; only the validity decides.
+  const onAbort = (): void => {
+    if (bound.loss() !== null) session.destroy()
+  }
+  signal?.addEventListener('abort', onAbort)
+  return () => signal?.removeEventListener('abort', onAbort)
+}
+
+async function commit<C extends PgClient, T>(
+  run: Run<C>,
+  claimed: Claimed,
+  value: T,
+): Promise<Attempt<T>> {
+  const { call, session } = run
+  if (!session.isUsable) {
+    session.destroy()
+    throw explain(run, session.failure, false, false)
+  }
+  if (session.transactionStatus === 'I') {
+    session.giveBack()
+    throw new OutcomeUnknownError(
+      'the function given to transaction() ended the transaction itself: what it did before was ' +
+        'applied or rolled back by that, and what it did after was not guarded',
+    )
+  }
+  const lost = call.bound.loss()
+  if (lost !== null) {
+    await session.rollBack()
+    throw lost.error
+  }
+  try {
+    const withinMs = Math.max(call.bound.remainingMs(), COMMIT_MS_MIN)
+    const { command } = await session.send('COMMIT', undefined, withinMs)
+    session.giveBack()
+    if (command === 'ROLLBACK') throw swallowed()
+    return { value }
+  } catch (error) {
+    if (error instanceof InvalidArgumentError) throw error
+    return commitFailed(run, claimed, value, error)
+  }
+}
+
+/** COMMIT was sent and not confirmed. */
+async function commitFailed<C extends PgClient, T>(
+  run: Run<C>,
+  claimed: Claimed,
+  value: T,
+  error: unknown,
+): Promise<Attempt<T>> {
+  const { parts, call, session, limitMs } = run
+  // The server refused it only if it says so and the session goes on. A driver that merely stopped
+  // waiting would get its answer to a ROLLBACK too, behind the COMMIT's.
+  if (sqlState(error) !== null && (await session.rollBack())) {
+    if (isSerializationFailure(error)) return { again: error }
+    throw explain(run, error, true, true)
+  }
+  session.destroy()
+  const outcome = await settle(parts, call.claim, claimed.seq, limitMs)
+  if (outcome === 'committed') return { value }
+  if (outcome === 'not-committed') throw unavailable(error, 'the connection was lost at COMMIT')
+  throw new OutcomeUnknownError(
+    `the answer to COMMIT was lost, and the guard's record of "${call.claim.resource}" does not ` +
+      'tell whether it was applied',
+    { cause: error },
+  )
+}
+
+function swallowed(): InvalidArgumentError {
+  return new InvalidArgumentError(
+    'fn',
+    'a function that resolved although a statement of its transaction had failed',
+    'one that lets that error out, or rolls back to a savepoint; nothing was applied',
+  )
+}
+
+/** Another transaction went first, and this one may begin again. */
+function isSerializationFailure(error: unknown): boolean {
+  const state = sqlState(error)
+  return state === '40001' || state === '40P01'
+}
+
+/**
+ * What the caller is told of a transaction that was rolled back.
+ *
+ * @param wasAlive Whether the connection still answered.
+ * @param isTheirs The error comes out of the user's function, or is about what it did.
+ */
+function explain<C extends PgClient>(
+  run: Run<C>,
+  error: unknown,
+  wasAlive: boolean,
+  isTheirs: boolean,
+): unknown {
+  const { call, session, limitMs } = run
+  const { resource } = call.claim
+  const elapsedMs = run.parts.seams.nowMs() - run.beganAtMs
+  // Two clocks that differ by 1 % at most, and time-outs in whole milliseconds.
+  const slackMs = 2 + limitMs / 100
+  const state = sqlState(error)
+  const isCut =
+    (state === '57014' && elapsedMs >= limitMs - slackMs) ||
+    (state === '55P03' && (!isTheirs || elapsedMs >= limitMs - slackMs))
+  const isOver = !wasAlive && (error === null || session.isOwnEnd(error))
+  const isUnanswered = !isTheirs && error instanceof BackendUnavailableError
+  if (isCut || isOver || isUnanswered) {
+    const lost = call.bound.loss(slackMs)
+    if (lost !== null) return lost.error
+    const wasIdle = state === '25P03' || sqlState(session.failure) === '25P03'
+    if (isCut || (isOver && wasIdle)) {
+      const what = `the server ended the transaction at its time-out of ${limitMs} ms`
+      return new GuardBusyError(resource, what, { cause: error ?? session.failure })
+    }
+    if (isOver) return unavailable(error ?? session.failure, 'the connection was lost')
+  }
+  if (isTheirs || error instanceof LockError || state === '57014') return error
+  return claimFailed(run.parts.settings.schema, error)
+}
+
+/** The claim's own statement failed, for a reason of the database. */
+export function claimFailed(schema: string, error: unknown): unknown {
+  if (error instanceof LockError) return error
+  if (sqlState(error) !== '42P01') return unavailable(error, 'the claim failed')
+  return new InvalidArgumentError(
+    'schema',
+    schema,
+    "one with the guard's table: run guard.migrate() once, or guard.ddl as its owner",
+  )
+}
+
+/** The same in the caller's own transaction, where the caller decides what follows. */
+export function claimFailedInside(schema: string, resource: string, error: unknown): unknown {
+  const state = sqlState(error)
+  if (state === '55P03') {
+    return new GuardBusyError(resource, 'its row is locked', { cause: error })
+  }
+  // A serialization failure and a cancel are for whoever began the transaction.
+  return isSerializationFailure(error) || state === '57014' ? error : claimFailed(schema, error)
+}

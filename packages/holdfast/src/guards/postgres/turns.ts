@@ -1,0 +1,77 @@
+/**
+ * One guarded call of a lease at a time on each resource, in this process, first in, first out.
+ *
+ * Two at once would be safe, since the row's lock orders them, but after a lost answer to COMMIT the
+ * row must still show whether it was ours: a later call of the same lease overwrites that.
+ */
+import { BackendUnavailableError, GuardBusyError } from '../../core/errors.ts'
+import type { Seams } from '../../core/seams.ts'
+import type { Bound } from './bound.ts'
+
+/** More waiting calls than this mean that they are asked for faster than they can run. */
+const WAITING_MAX = 1000
+
+export class Turns {
+  readonly #seams: Seams
+  /** A key is present while a call runs; its list holds who waits. */
+  readonly #waiting = new Map<string, Set<() => void>>()
+
+  constructor(seams: Seams) {
+    this.#seams = seams
+  }
+
+  async run<T>(key: string, resource: string, bound: Bound, call: () => Promise<T>): Promise<T> {
+    await this.#turn(key, resource, bound)
+    try {
+      return await call()
+    } finally {
+      this.#pass(key)
+    }
+  }
+
+  #turn(key: string, resource: string, bound: Bound): Promise<void> | undefined {
+    const waiting = this.#waiting.get(key)
+    if (waiting === undefined) {
+      this.#waiting.set(key, new Set())
+      return undefined
+    }
+    if (waiting.size >= WAITING_MAX) {
+      const what = `${WAITING_MAX} guarded calls of one lease wait for "${resource}"`
+      throw new BackendUnavailableError('backlog', what)
+    }
+    return new Promise((resolve, reject) => {
+      const { signal } = bound
+      const stop = (): void => {
+        cancelTimer()
+        signal?.removeEventListener('abort', look)
+        waiting.delete(start)
+      }
+      const start = (): void => {
+        stop()
+        resolve()
+      }
+      /** A lease that was renewed waits on; an election's term may drain after its signal. */
+      const look = (): void => {
+        cancelTimer()
+        const restMs = bound.remainingMs()
+        if (restMs > 0) {
+          cancelTimer = this.#seams.after(restMs, look, true)
+          return
+        }
+        stop()
+        const earlier = 'an earlier guarded call of the same lease has not ended'
+        reject(bound.loss()?.error ?? new GuardBusyError(resource, earlier))
+      }
+      let cancelTimer = this.#seams.after(bound.remainingMs(), look, true)
+      signal?.addEventListener('abort', look)
+      waiting.add(start)
+    })
+  }
+
+  #pass(key: string): void {
+    const waiting = this.#waiting.get(key)
+    const [next] = waiting ?? []
+    if (next === undefined) this.#waiting.delete(key)
+    else next()
+  }
+}
