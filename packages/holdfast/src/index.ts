@@ -1,5 +1,6 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 /** Holdfast: locks whose leases carry a fencing token. The surface of the package's main entry. */
+export { memoryBackend } from './backends/memory/memory.ts'
 export type {
   AcquireRequest,
   AcquireResult,

@@ -16,10 +16,23 @@ import {
 } from './backend-harness.ts'
 
 export function testGrants(check: Check): void {
+  testCapabilities(check)
   testExclusion(check)
   testAnswers(check)
   testRepeats(check)
   testEnd(check)
+}
+
+function testCapabilities(check: Check): void {
+  // An engine that relies on a push that never comes waits for nothing.
+  check('what the capabilities claim is there', async ({ ours, theirs }) => {
+    const { wakeUp, order, ttlMsMin, ttlMsMax } = ours.capabilities
+    deepStrictEqual({ ...theirs.capabilities }, { ...ours.capabilities })
+    if (wakeUp === 'push') strictEqual(typeof ours.wakeUp, 'function')
+    if (order === 'queue') strictEqual(typeof ours.acquireInTurn, 'function')
+    ok(Number.isSafeInteger(ttlMsMin) && Number.isSafeInteger(ttlMsMax))
+    ok(ttlMsMin > 0 && ttlMsMin < ttlMsMax, `${ttlMsMin} to ${ttlMsMax} ms`)
+  })
 }
 
 function testExclusion(check: Check): void {
