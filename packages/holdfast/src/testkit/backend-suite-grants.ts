@@ -21,6 +21,7 @@ export function testGrants(check: Check): void {
   testAnswers(check)
   testRepeats(check)
   testEnd(check)
+  testClose(check)
 }
 
 function testCapabilities(check: Check): void {
@@ -188,6 +189,25 @@ function testEnd(check: Check): void {
     await untilEnded(theirs, lockName, store.lapse)
     for await (const info of theirs.list(lockName, 10)) notStrictEqual(info.lockName, lockName)
   })
+}
+
+function testClose(check: Check): void {
+  // One part of a program ends its backend while others go on with the same store, and a shutdown
+  // that is run twice must not fail.
+  check(
+    'close ends no lock of others, nor one that is still held, and may be repeated',
+    async (store, skip) => {
+      const { ours, theirs, lockName } = store
+      if (ours.capabilities.expiry === 'session') return skip("capabilities.expiry is 'session'")
+      const kept = await acquired(ours, lockName)
+      const other = await acquired(theirs, `${lockName}:other`)
+      await ours.close()
+      await ours.close()
+      strictEqual((await theirs.inspect(lockName))?.fencingToken, kept.fencingToken)
+      strictEqual((await theirs.renew(other, LONG_MS)).kind, 'renewed')
+      strictEqual(await theirs.release(other, 0), 'released')
+    },
+  )
 }
 
 async function untilEnded(
