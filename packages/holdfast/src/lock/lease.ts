@@ -165,11 +165,14 @@ export class HeldLease implements Lease, StaleListener {
     this.#context.emitter.emit('renewed', { lockName, fencingToken })
     if (answer.kind === 'unchanged') return
     const bootMs = from.bootMs + (answer.sentAtMs - from.nowMs)
+    const base = { nowMs: answer.sentAtMs, bootMs }
     const worthMs = Math.min(ttlMs, answer.ttlMs - this.settings.lockDelayMs)
     const life = timingFor(this.settings, worthMs).lifeMs
-    // Two answers may cross: the deadline is the later of what each promised.
-    if (answer.sentAtMs + life <= this.#base.nowMs + this.#lifeMs) return
-    this.#base = { nowMs: answer.sentAtMs, bootMs }
+    // Two answers may cross: the deadline is the later of what each promised. What is left counts,
+    // not the instant on one clock: a suspend since the older base has used it up.
+    const now = instant(this.#context.seams)
+    if (life - elapsedMs(base, now) <= this.#lifeMs - elapsedMs(this.#base, now)) return
+    this.#base = base
     this.#lifeMs = life
   }
 
