@@ -42,6 +42,7 @@ export default defineConfig({
         test: {
           name: 'package',
           include: ['packages/*/test/package/**/*.test.ts'],
+          globalSetup: ['packages/holdfast/test/package/tarballs.setup.ts'],
           testTimeout: 300_000,
           hookTimeout: 300_000,
         },

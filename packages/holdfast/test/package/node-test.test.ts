@@ -1,10 +1,10 @@
 /** The conformance suite from the published package, under the runner that Node brings along. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { expect, inject, it } from 'vitest'
-import { installed, type Outcome, runNode } from './folders.ts'
+import { expect, it } from 'vitest'
+import { installed, type Outcome, packedTarballs, runNode } from './folders.ts'
 
-const { holdfast } = inject('tarballs')
+const { holdfast } = packedTarballs()
 
 /** What the author of a backend writes; `made` is the expression that makes one. */
 function suite(made: string): string {

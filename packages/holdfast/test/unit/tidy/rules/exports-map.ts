@@ -5,6 +5,8 @@ const PACKAGES = ['packages/holdfast', 'packages/cli']
 /** Without `preserve` the compiler drops the line, and consumers lack `AsyncDisposable`. */
 const HEAD = '/// <reference lib="esnext.disposable" preserve="true" />\n'
 
+const FILES = 'dist, !dist/.tsbuildinfo, README.md, LICENSE'
+
 type Json = Readonly<Record<string, unknown>>
 
 export const exportsMap: Rule = (files) =>
@@ -81,9 +83,7 @@ function forgottenEntries(
 function checkPublished(files: readonly TextFile[], folder: string, json: Json): string[] {
   const complaints: string[] = []
   const listed = (json['files'] as unknown[] | undefined)?.join(', ')
-  if (listed !== 'dist, README.md, LICENSE') {
-    complaints.push(`files is "${listed}", not "dist, README.md, LICENSE"`)
-  }
+  if (listed !== FILES) complaints.push(`files is "${listed}", not "${FILES}"`)
   if (!findFile(files, `${folder}/README.md`)) complaints.push('README.md is missing beside it')
   const license = findFile(files, `${folder}/LICENSE`)?.text
   if (license !== findFile(files, 'LICENSE')?.text) {

@@ -9,7 +9,7 @@ const LICENSE = 'MIT License\n'
 
 const PACKAGE = {
   version: '0.1.0',
-  files: ['dist', 'README.md', 'LICENSE'],
+  files: ['dist', '!dist/.tsbuildinfo', 'README.md', 'LICENSE'],
   exports: {
     '.': { types: './dist/index.d.ts', default: './dist/index.js' },
     './package.json': './package.json',
@@ -176,7 +176,7 @@ export const SHAPE_SPECIMENS: readonly Specimen[] = [
       }),
     },
     complaints: [
-      'packages/holdfast/package.json: files is "dist", not "dist, README.md, LICENSE"',
+      'packages/holdfast/package.json: files is "dist", not "dist, !dist/.tsbuildinfo, README.md, LICENSE"',
       "packages/holdfast/package.json: LICENSE beside it is not the repository's",
       'packages/cli/package.json: README.md is missing beside it',
       "packages/cli/package.json: LICENSE beside it is not the repository's",

@@ -1,0 +1,108 @@
+/**
+ * What a consumer may write, with clients of its own shape: no types of a driver are needed.
+ *
+ * It is compiled, never run, by the oldest compiler that is supported and by the newest ones.
+ */
+import {
+  type AcquireOptions,
+  type Backend,
+  createLocks,
+  type Fenced,
+  fencedFromEnv,
+  type Lease,
+  LeaseLostError,
+  LockError,
+  LockHeldError,
+  type Locks,
+  memoryBackend,
+  type Options,
+  StaleTokenError,
+} from 'holdfast'
+import { type PgClient, type PgPool, postgresGuard } from 'holdfast/guards/postgres'
+import { type RedisClient, redisBackend } from 'holdfast/redis'
+
+declare const redis: RedisClient
+declare const pool: PgPool<PgClient>
+declare function send(invoice: number, signal: AbortSignal): Promise<string>
+
+const locks = createLocks(redisBackend(redis, { keyPrefix: 'app:', subscriber: false }), {
+  ttlMs: 10_000,
+})
+const guard = postgresGuard(pool, { isolation: 'repeatable read' })
+
+/** Options that a caller passes on may hold `undefined`, under exactOptionalPropertyTypes too. */
+export async function withDefaults(asked: Options<{ waitMs: number }>): Promise<Lease> {
+  const options: AcquireOptions = { waitMs: asked.waitMs, label: 'invoices' }
+  return locks.acquire('invoice:7', options)
+}
+
+export async function pay(): Promise<string> {
+  await guard.migrate()
+  return locks.using('wallet:42', { waitMs: 5_000 }, async (lease) =>
+    guard.transaction(lease, async (tx) => {
+      await tx.query('update wallets set balance = balance + 1 where id = $1', [42])
+      return send(42, lease.signal)
+    }),
+  )
+}
+
+export async function nightly(signal?: AbortSignal): Promise<'done' | 'someone else'> {
+  await using lease = await locks.tryAcquire('nightly', { minHoldMs: 60_000, signal })
+  if (!lease) return 'someone else'
+  await send(7, lease.signal)
+  lease.assertValid(500)
+  await lease.renew(20_000)
+  const outcome: 'released' | 'not-held' = await lease.release()
+  return outcome === 'released' ? 'done' : 'someone else'
+}
+
+/** One decision per error; each class shows its own fields, and `code` narrows to texts. */
+export function explain(error: unknown): string {
+  if (error instanceof LockHeldError) return `busy, held by ${error.holder?.host ?? 'nobody'}`
+  if (error instanceof LeaseLostError) return `lost: ${error.reason} after ${error.heldMs} ms`
+  if (error instanceof StaleTokenError) return `${error.presented < error.highest}`
+  if (error instanceof LockError) {
+    if (error.code === 'OUTCOME_UNKNOWN') return 'look before you retry'
+    return error.votes?.map((vote) => vote.node).join() ?? error.code
+  }
+  throw error
+}
+
+export async function operate(): Promise<Fenced[]> {
+  const taken: Fenced[] = []
+  for await (const { lockName, fencingToken, holder } of locks.list({ prefix: 'invoice:' })) {
+    if (fencingToken === null || holder === null) continue
+    await using lease = await locks.revoke(lockName, { fencingToken, reason: 'it hangs' })
+    if (!lease) continue
+    const { seq } = await guard.claim(lease)
+    if (seq > 0n) taken.push(lease)
+  }
+  const stop = locks.on('lost', ({ lockName, reason }) => console.error(lockName, reason))
+  stop()
+  await guard.transaction(fencedFromEnv({}), (tx) => tx.query('select 1'))
+  const highest = await guard.highest('wallet:42')
+  if (highest) console.log(highest.fencingToken + 1n, highest.source, guard.ddl)
+  return taken
+}
+
+/** What is known of one backend stays known: its scope is a literal, not one of three. */
+export const scope: 'process' = createLocks(memoryBackend()).capabilities.scope
+export const backend: Backend = locks.backend
+export const anywhere: Locks = createLocks(memoryBackend())
+
+// @ts-expect-error an option that does not exist
+await locks.acquire('a', { ttl: 5 })
+// @ts-expect-error tryAcquire does not wait
+await locks.tryAcquire('a', { waitMs: 5 })
+// @ts-expect-error the reason is not optional
+await locks.revoke('a', { fencingToken: 1n })
+// @ts-expect-error an unknown event
+locks.on('error', () => {})
+// @ts-expect-error a token is a bigint
+await guard.claim({ lockName: 'a', fencingToken: 1, owner: 'b', source: 'c' })
+// @ts-expect-error a client without scripts
+redisBackend({ get: (key: string) => key })
+// @ts-expect-error the store's promise is not the caller's to make
+locks.capabilities.ttlMsMax = 5
+
+await locks.close()
