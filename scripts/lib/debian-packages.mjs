@@ -9,7 +9,7 @@
  */
 import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
-import { runQuietly } from './progress.mjs'
+import { runQuietly, SetupError } from './progress.mjs'
 
 /** Null when packages can be unpacked here, else why not. */
 export function whyNoPackages() {
@@ -22,18 +22,28 @@ export function whyNoPackages() {
   return null
 }
 
-/** Downloads the packages and what they need, unpacks all into `target` and tidies up. */
+/**
+ * Downloads the packages and what they need, unpacks all into `target` and tidies up.
+ *
+ * @throws {SetupError} with a reason of one line.
+ */
 export async function unpackPackages(names, target) {
   const work = `${target}.apt`
   const config = prepareApt(work)
   const apt = (...args) => runQuietly('apt-get', ['-c', config, ...args], { env: aptEnv() })
   try {
-    await apt('update')
+    // Its exit code tells little: 0 without any network, 100 when one of many sources is broken.
+    await apt('update').catch(ignoreSetupError)
+    if (!readdirSync(join(work, 'lists')).some((name) => /_Packages(\.|$)/.test(name))) {
+      throw new SetupError('apt-get update got no package lists; is there a network?')
+    }
     const wanted = await resolveNames(names, config)
     await apt(
       ...['install', '-y', '--download-only', '--no-install-recommends', '--reinstall'],
       ...wanted,
-    )
+    ).catch((error) => {
+      throw new SetupError(`apt-get install: ${errorLines(error)}`)
+    })
     const archives = join(work, 'archives')
     for (const file of readdirSync(archives).filter((name) => name.endsWith('.deb'))) {
       await runQuietly('dpkg-deb', ['-x', join(archives, file), target])
@@ -41,6 +51,17 @@ export async function unpackPackages(names, target) {
   } finally {
     rmSync(work, { recursive: true, force: true })
   }
+}
+
+function ignoreSetupError(error) {
+  if (!(error instanceof SetupError)) throw error
+}
+
+/** What apt marks as errors, on one line. */
+function errorLines(error) {
+  if (!(error instanceof SetupError)) throw error
+  const lines = error.message.split('\n').filter((line) => line.startsWith('E: '))
+  return lines.map((line) => line.slice('E: '.length)).join(' ') || error.message
 }
 
 /** The folders must be there before apt looks; it does not make `partial` itself in every case. */

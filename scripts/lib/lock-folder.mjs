@@ -38,9 +38,10 @@ const MOVED_AWAY_MS = 60 * 60_000
 /**
  * Runs `body` while no other process holds the lock folder of that path.
  *
+ * @param options For tests: how long to wait, and how often to look.
  * @throws {SetupError} after 20 minutes of waiting.
  */
-export async function withLockFolder(path, body, { waitMs = WAIT_MS_MAX } = {}) {
+export async function withLockFolder(path, body, { waitMs = WAIT_MS_MAX, pollMs = POLL_MS } = {}) {
   mkdirSync(dirname(path), { recursive: true })
   const giveUpAtMs = performance.now() + waitMs
   let hasTold = false
@@ -49,9 +50,9 @@ export async function withLockFolder(path, body, { waitMs = WAIT_MS_MAX } = {}) 
     if (!hasTold) say(`waiting for another set-up to finish (${path})`)
     hasTold = true
     if (performance.now() > giveUpAtMs) throw new SetupError(`another set-up still holds ${path}`)
-    await sleep(POLL_MS)
+    await sleep(pollMs)
   }
-  const release = () => rmSync(path, { recursive: true, force: true })
+  const release = () => giveBack(path)
   process.once('exit', release)
   try {
     return await body()
@@ -76,6 +77,21 @@ function tryLock(path) {
   }
 }
 
+/**
+ * Moved away whole and then removed: removed in place it would be an empty folder for a moment,
+ * which somebody else's rename may replace, and the removal would go on in his lock.
+ */
+function giveBack(path) {
+  const aside = `${path}.${randomUUID()}`
+  try {
+    renameSync(path, aside)
+  } catch (error) {
+    if (error.code === 'ENOENT') return // Somebody tidied up by hand.
+    throw error
+  }
+  rmSync(aside, { recursive: true, force: true })
+}
+
 /** @returns true when there is reason to try again at once. */
 function moveAwayIfDead(path) {
   let note
@@ -84,15 +100,22 @@ function moveAwayIfDead(path) {
   } catch {
     return !existsSync(path) // Given back meanwhile; else a folder of somebody else's: wait.
   }
-  if (isHolderAlive(note)) return false
+  return !isHolderAlive(note) && moveAway(path, note)
+}
+
+/**
+ * Moves away the dead lock with that note, and no other. Exported for its test.
+ *
+ * @returns false when somebody else has moved it and there is a new lock in its place.
+ */
+export function moveAway(path, note) {
   try {
     renameSync(path, movedAwayName(path, note))
+    return true
   } catch (error) {
     if (!['ENOENT', 'ENOTEMPTY', 'EEXIST'].includes(error.code)) throw error
-    // Somebody else moved it. Not at once again: while his lock is new this would be a busy loop.
     return error.code === 'ENOENT'
   }
-  return true
 }
 
 function movedAwayName(path, note) {

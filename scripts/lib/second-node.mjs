@@ -31,12 +31,18 @@ export async function findSecondNode() {
     mkdirSync(temporary)
     // Of its own, or npm would look for the nearest one above.
     writeFileSync(join(temporary, 'package.json'), '{"private":true}\n')
-    const args = ['install', '--prefix', temporary, '--ignore-scripts', ...INSTALL_FLAGS]
-    const env = installEnv(process.env)
-    await runQuietly('npm', [...args, `${name}@${MAJOR}`], { cwd: temporary, env })
-    await runQuietly(join(temporary, bin, 'node'), ['--version'])
-    rmSync(target, { recursive: true, force: true })
-    renameSync(temporary, target)
+    // Few retries: without a network npm would try for a minute and a half.
+    const args = ['install', '--prefix', temporary, '--ignore-scripts', '--fetch-retries=1']
+    args.push('--prefer-offline', ...INSTALL_FLAGS)
+    try {
+      const env = installEnv(process.env)
+      await runQuietly('npm', [...args, `${name}@${MAJOR}`], { cwd: temporary, env })
+      await runQuietly(join(temporary, bin, 'node'), ['--version'])
+      rmSync(target, { recursive: true, force: true })
+      renameSync(temporary, target)
+    } finally {
+      rmSync(temporary, { recursive: true, force: true })
+    }
     return join(target, bin)
   })
 }

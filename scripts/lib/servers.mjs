@@ -64,10 +64,8 @@ export async function findServers() {
       found.servers[kind] = await unpack(kind)
     } catch (error) {
       if (!(error instanceof SetupError)) throw error
-      const [reason = '', ...details] = error.message.split('\n')
-      found.missing[kind] = reason
-      say(`${description.title} is not on this machine and cannot be unpacked: ${reason}`)
-      for (const line of details) say(`  ${line}`)
+      found.missing[kind] = error.message
+      say(`${description.title} is not on this machine and cannot be unpacked: ${error.message}`)
     }
   }
   return found
@@ -112,12 +110,16 @@ export async function unpack(kind) {
     const temporary = `${target}.new`
     rmSync(temporary, { recursive: true, force: true })
     makePublicFolder(temporary)
-    await unpackPackages(KINDS[kind].packages, temporary)
-    if (describeUnpacked(kind, temporary) === null) {
-      throw new SetupError(`the packages ${KINDS[kind].packages.join(', ')} lack the programs`)
+    try {
+      await unpackPackages(KINDS[kind].packages, temporary)
+      if (describeUnpacked(kind, temporary) === null) {
+        throw new SetupError(`the packages ${KINDS[kind].packages.join(', ')} lack the programs`)
+      }
+      rmSync(target, { recursive: true, force: true })
+      renameSync(temporary, target)
+    } finally {
+      rmSync(temporary, { recursive: true, force: true })
     }
-    rmSync(target, { recursive: true, force: true })
-    renameSync(temporary, target)
     const programs = describeUnpacked(kind, target)
     writeServersFile(cache, kind, programs)
     return programs

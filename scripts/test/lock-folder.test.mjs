@@ -1,7 +1,7 @@
 import { appendFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { isHolderAlive, noteOf, withLockFolder } from '../lib/lock-folder.mjs'
+import { isHolderAlive, moveAway, noteOf, withLockFolder } from '../lib/lock-folder.mjs'
 import { createFolder, startNode } from './helpers.mjs'
 
 let folder
@@ -29,20 +29,32 @@ describe('the lock folder', () => {
       startNode(
         `const { withLockFolder } = await lib('lock-folder.mjs')
          const { appendFileSync } = await import('node:fs')
-         for (let round = 0; round < 5; round++) {
+         for (let round = 0; round < 20; round++) {
            await withLockFolder(${JSON.stringify(lock)}, async () => {
              appendFileSync(${JSON.stringify(journal)}, 'in\\n')
-             await new Promise((resolve) => setTimeout(resolve, 3))
+             await new Promise((resolve) => setTimeout(resolve, 1))
              appendFileSync(${JSON.stringify(journal)}, 'out\\n')
-           })
+           }, { pollMs: 1 })
          }`,
       ),
     )
 
-    for (const run of runs) expect(await run.ended).toMatchObject({ code: 0 })
+    for (const run of runs) expect(await run.ended).toMatchObject({ code: 0, stdout: '' })
 
-    expect(readFileSync(journal, 'utf8')).toBe('in\nout\n'.repeat(30))
+    expect(readFileSync(journal, 'utf8')).toBe('in\nout\n'.repeat(120))
     expect(existsSync(lock)).toBe(false)
+  })
+
+  // Two saw the same dead holder; the slower one acts when the faster one already has the lock.
+  it('is not taken from a living holder by who saw the dead one before', () => {
+    const dead = '4194303 1 boot namespace'
+    leaveLock(dead)
+    expect(moveAway(lock, dead)).toBe(true)
+    leaveLock(noteOf(process.pid))
+
+    expect(moveAway(lock, dead)).toBe(false)
+
+    expect(readFileSync(join(lock, 'holder'), 'utf8')).toBe(noteOf(process.pid))
   })
 
   it('waits for a living holder, says so, and gives up in the end', async () => {
