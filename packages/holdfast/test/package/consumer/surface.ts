@@ -20,6 +20,13 @@ import {
 } from 'holdfast'
 import { type PgClient, type PgPool, postgresGuard } from 'holdfast/guards/postgres'
 import { type RedisClient, redisBackend } from 'holdfast/redis'
+import {
+  createVirtualClock,
+  fakeLocks,
+  loseLease,
+  type TestRunner,
+  testBackend,
+} from 'holdfast/testkit'
 
 declare const redis: RedisClient
 declare const pool: PgPool<PgClient>
@@ -85,6 +92,19 @@ export async function operate(): Promise<Fenced[]> {
   return taken
 }
 
+/** The tests of an application, and of somebody's own backend. */
+export async function rehearse(runner: TestRunner): Promise<boolean> {
+  const clock = createVirtualClock()
+  const lease = await fakeLocks({ clock }).acquire('a')
+  await clock.advance(1_000)
+  testBackend(runner, {
+    title: 'my own',
+    ttlMsMin: 50,
+    open: async () => ({ ours: memoryBackend(), theirs: backend, close: async () => {} }),
+  })
+  return loseLease(lease, 'superseded')
+}
+
 /** What is known of one backend stays known: its scope is a literal, not one of three. */
 export const scope: 'process' = createLocks(memoryBackend()).capabilities.scope
 export const backend: Backend = locks.backend
@@ -100,6 +120,8 @@ await locks.revoke('a', { fencingToken: 1n })
 locks.on('error', () => {})
 // @ts-expect-error a token is a bigint
 await guard.claim({ lockName: 'a', fencingToken: 1, owner: 'b', source: 'c' })
+// @ts-expect-error no lease is lost for such a reason
+loseLease(await locks.acquire('a'), 'bored')
 // @ts-expect-error a client without scripts
 redisBackend({ get: (key: string) => key })
 // @ts-expect-error the store's promise is not the caller's to make
