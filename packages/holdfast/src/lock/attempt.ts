@@ -20,6 +20,9 @@ import { type Context, holderInfo, storeTtlMs } from './context.ts'
 import { HeldLease } from './lease.ts'
 import { asLockError, isBug, started } from './request.ts'
 
+/** The least rest of validity is a tenth of the TTL; the same share of an own renewal deadline. */
+const OWN_DEADLINE_SPENT_SHARE_MAX = 0.9
+
 export type Refusal = Extract<AcquireResult, { kind: 'held' }>
 export type Answer = Readonly<{ kind: 'granted'; lease: HeldLease }> | Refusal
 
@@ -27,6 +30,8 @@ export type Answer = Readonly<{ kind: 'granted'; lease: HeldLease }> | Refusal
 export interface Asked {
   readonly request: AcquireRequest
   readonly settings: Settings
+  /** When its caller began to ask or to wait. */
+  readonly startedAtMs: number
   /** Both clocks before the request left. */
   readonly from: Instant
   /** A loss that the store reported; it may come before the lease object exists. */
@@ -34,10 +39,19 @@ export interface Asked {
   lease: HeldLease | null
 }
 
+/** Who asks: whether it will ask again if refused, and since when it waits. */
+export type Caller = Readonly<{ waits: boolean; startedAtMs: number }>
+
 /** Makes the request of one attempt. Read the clocks here, before anything is queued. */
-export function ask(context: Context, lockName: string, settings: Settings, waits: boolean): Asked {
+export function ask(
+  context: Context,
+  lockName: string,
+  settings: Settings,
+  { waits, startedAtMs }: Caller,
+): Asked {
   const asked: Asked = {
     settings,
+    startedAtMs,
     from: instant(context.seams),
     lost: null,
     lease: null,
@@ -64,13 +78,22 @@ export function accept(context: Context, asked: Asked, grant: Grant): HeldLease 
   assert(grant.owner === request.owner, 'a grant names the owner that asked')
   assert(grant.lockName === request.lockName, 'a grant names the lock that was asked for')
   assert(grant.fencingToken > 0n, 'a fencing token is positive')
+  assert(Number.isFinite(grant.ttlMs), 'a grant says how long it lasts')
+  // On another clock than ours a lease could last for ever.
+  assert(grant.sentAtMs <= context.seams.nowMs(), 'a grant counts from before its request left')
   // A store with a queue counts from its last keep-alive, later than the request.
   const base = { nowMs: grant.sentAtMs, bootMs: from.bootMs + (grant.sentAtMs - from.nowMs) }
   const ttlMs = Math.min(settings.ttlMs, grant.ttlMs - settings.lockDelayMs)
-  const restMs = lifeMs(ttlMs) - elapsedMs(base, instant(context.seams))
-  if (asked.lost !== null || restMs < leastRestMs(settings.ttlMs)) return null
+  const now = instant(context.seams)
+  const spentMs = elapsedMs(base, now)
+  if (asked.lost !== null || lifeMs(ttlMs) - spentMs < leastRestMs(settings.ttlMs)) return null
+  // The caller's own deadline may be over sooner.
+  if (spentMs > OWN_DEADLINE_SPENT_SHARE_MAX * settings.renewDeadlineMs) return null
   const lease = new HeldLease(context, settings, grant, base, ttlMs)
   asked.lease = lease
+  const { lockName, fencingToken } = grant
+  const waitedMs = now.nowMs - asked.startedAtMs
+  context.emitter.emit('acquired', { lockName, fencingToken, waitedMs })
   return lease
 }
 
@@ -80,9 +103,9 @@ export class Attempt {
   readonly #asked: Asked
   #settle: ((error: unknown) => void) | null = null
 
-  constructor(context: Context, lockName: string, settings: Settings, waits: boolean) {
+  constructor(context: Context, lockName: string, settings: Settings, caller: Caller) {
     this.#context = context
-    this.#asked = ask(context, lockName, settings, waits)
+    this.#asked = ask(context, lockName, settings, caller)
     this.answer = new Promise((resolve, reject) => this.#run(resolve, reject))
   }
 
@@ -114,7 +137,7 @@ export class Attempt {
       (result) => {
         if (settled()) this.#onResult(result, resolve, reject)
         // A grant for which nobody waits any more (A3).
-        else if (result.kind === 'granted') cancel()
+        else if (result?.kind === 'granted') cancel()
       },
       (error: unknown) => {
         if (!settled()) return
@@ -129,8 +152,8 @@ export class Attempt {
     resolve: (answer: Answer) => void,
     reject: (error: unknown) => void,
   ): void {
-    if (result.kind === 'held') return resolve(result)
     try {
+      if (result.kind === 'held') return resolve(result)
       const lease = accept(this.#context, this.#asked, result.grant)
       if (lease !== null) return resolve({ kind: 'granted', lease })
       reject(new OutcomeUnknownError('granted too late to be of use; the grant is being undone'))

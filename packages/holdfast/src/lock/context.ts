@@ -4,6 +4,7 @@ import type { Emitter } from '../core/events.ts'
 import type { OptionReader, Settings } from '../core/options.ts'
 import type { Seams } from '../core/seams.ts'
 import type { Agenda } from './agenda.ts'
+import type { Attempt } from './attempt.ts'
 import type { HeldLease } from './lease.ts'
 import type { Ended, Ending } from './pass-on.ts'
 import type { Undo } from './undo.ts'
@@ -23,8 +24,13 @@ export interface Context {
   /** See pass-on.ts. */
   readonly endGrant: (ending: Ending) => Promise<Ended>
   readonly waits: Waits
-  /** Every lease that is neither released nor lost, by lock name. */
+  /** The youngest lease of each lock name, until it is lost or its release is answered. */
   readonly held: Map<string, HeldLease>
+  /** Every lease that is neither being released nor lost; two of one name after a take-over. */
+  readonly leases: Set<HeldLease>
+  /** Attempts in flight for callers who stand in no line. */
+  readonly attempts: Set<Attempt>
+  readonly isClosed: () => boolean
 }
 
 /** What people will see of the holder of a lease with these settings. */

@@ -12,6 +12,7 @@
  *     when its holder says that it has stopped, by `release()`, unless a lock delay was asked for and
  *     the lease expired.
  */
+import { assert } from '../core/assert.ts'
 import type { Grant, LockInfo, RenewResult } from '../core/backend.ts'
 import { elapsedMs, type Instant, instant } from '../core/elapsed.ts'
 import { InvalidArgumentError, LeaseLostError, type LossReason } from '../core/errors.ts'
@@ -34,11 +35,12 @@ function timingFor(settings: Settings, ttlMs: number): Timing {
   const life = lifeMs(ttlMs)
   const ownDeadline = settings.renewDeadlineMs < lifeMs(settings.ttlMs)
   const ownEvery = settings.renewEveryMs !== renewEveryMs(settings.ttlMs)
-  return {
-    ttlMs,
-    lifeMs: ownDeadline ? Math.min(settings.renewDeadlineMs, life) : life,
-    everyMs: ownEvery ? Math.min(settings.renewEveryMs, renewEveryMs(ttlMs)) : renewEveryMs(ttlMs),
-  }
+  const ownLifeMs = ownDeadline ? Math.min(settings.renewDeadlineMs, life) : life
+  // A third of a long TTL may lie beyond an own deadline.
+  const everyMs = Math.min(renewEveryMs(ttlMs), Math.max(1, Math.floor(ownLifeMs / 2)))
+  const ownEveryMs =
+    ttlMs < settings.ttlMs ? Math.min(settings.renewEveryMs, everyMs) : settings.renewEveryMs
+  return { ttlMs, lifeMs: ownLifeMs, everyMs: ownEvery ? ownEveryMs : everyMs }
 }
 
 /** However much validity is left, a caller of `release()` is not kept longer. */
@@ -71,6 +73,7 @@ export class HeldLease implements Lease, StaleListener {
     this.#begin = this.#base = base
     this.#lifeMs = timingFor(settings, ttlMs).lifeMs
     context.held.set(grant.lockName, this)
+    context.leases.add(this)
     this.#watchdog = new Watchdog(context, this, settings.renew)
   }
 
@@ -154,6 +157,7 @@ export class HeldLease implements Lease, StaleListener {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    // The event tells of a failure.
     await this.release().catch(() => {})
   }
 
@@ -161,6 +165,8 @@ export class HeldLease implements Lease, StaleListener {
   onRenewal(answer: RenewResult, from: Instant, ttlMs: number): void {
     if (this.remainingMs() === 0) return
     if (answer.kind === 'lost') return this.lose(answer.reason)
+    assert(Number.isFinite(answer.ttlMs), 'a renewal says how long it lasts')
+    assert(answer.sentAtMs <= this.#context.seams.nowMs(), 'a renewal counts from before it left')
     const { lockName, fencingToken } = this
     this.#context.emitter.emit('renewed', { lockName, fencingToken })
     if (answer.kind === 'unchanged') return
@@ -182,6 +188,7 @@ export class HeldLease implements Lease, StaleListener {
     this.#state = 'lost'
     this.#reason = reason
     this.#leave()
+    this.#forget()
     const { lockName, fencingToken } = this
     this.#controller?.abort(this.#lossError())
     this.#context.emitter.emit('lost', { lockName, fencingToken, heldMs: this.#heldMs, reason })
@@ -233,7 +240,7 @@ export class HeldLease implements Lease, StaleListener {
     const heldMs = this.#heldMs
     let answer: Ended
     try {
-      answer = await this.#endInStore(restMs)
+      answer = await this.#endInStore(restMs).finally(() => this.#forget())
     } catch (error) {
       const failure = asLockError(error, 'release')
       emitter.emit('release-failed', { lockName, fencingToken, error: failure })
@@ -287,9 +294,14 @@ export class HeldLease implements Lease, StaleListener {
   }
 
   #leave(): void {
-    const { seams, held } = this.#context
+    const { seams, leases } = this.#context
     this.#heldMs = elapsedMs(this.#begin, instant(seams))
     this.#watchdog?.stop()
+    leases.delete(this)
+  }
+
+  #forget(): void {
+    const { held } = this.#context
     if (held.get(this.lockName) === this) held.delete(this.lockName)
   }
 

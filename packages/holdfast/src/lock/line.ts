@@ -12,12 +12,11 @@ export class Line {
   count = 0
   /** The head's attempt in flight. */
   attempt: Attempt | null = null
-  /** Contenders taken out for a hand-over whose answer is not known yet: 0 or 1. */
-  taken = 0
-  /** When the head asks next, on the monotonic clock. */
+  /** Taken out for a hand-over whose answer is not known yet. */
+  taken: Contender | null = null
+  /** When the head asks next, and when it last asked, on the monotonic clock. */
   dueMs = 0
-  /** How many hand-overs may still stay here while another process waits; null: none does. */
-  spare: number | null = null
+  askedAtMs = 0
   /** The last answer; at most one of the two is set. */
   refusal: Refusal | null = null
   failure: unknown = null
@@ -92,7 +91,8 @@ export class Line {
     })
   }
 
-  end(): void {
+  /** Nobody listens for a hint any more. */
+  deafen(): void {
     const { hint } = this
     this.hint = null
     hint?.abort()

@@ -34,12 +34,11 @@ import type { Context } from './context.ts'
 import type { HeldLease } from './lease.ts'
 import { listing, look } from './look.ts'
 import { endGrant } from './pass-on.ts'
+import { shutDown } from './shut-down.ts'
 import { takeOver } from './take-over.ts'
 import { Undo } from './undo.ts'
 import { settle } from './using.ts'
 import { Waits } from './wait.ts'
-
-const CLOSE_MS_MAX = 5000
 
 /** The leases that the running call chain holds through `using`. */
 const chain = new AsyncLocalStorage<readonly HeldLease[]>()
@@ -95,8 +94,11 @@ class Engine<C extends Capabilities> implements Locks<C> {
       agenda: new Agenda(seams, false),
       waiting: new Agenda(seams, true),
       held: new Map(),
+      leases: new Set(),
+      attempts: new Set(),
+      isClosed: () => this.#closing !== null,
       undo: new Undo(() => this.#context),
-      endGrant: (ending) => endGrant(this.#context, ending),
+      endGrant: (ending) => this.#context.undo.follow(endGrant(this.#context, ending)),
       waits: new Waits(() => this.#context),
     }
     // Several engines may share one backend: each tells its own listeners.
@@ -153,7 +155,7 @@ class Engine<C extends Capabilities> implements Locks<C> {
     checkLockName(lockName)
     checkRevoke(seen)
     this.#refuseClosed()
-    return takeOver(this.#context, lockName, seen)
+    return this.#context.undo.follow(takeOver(this.#context, lockName, seen))
   }
 
   on<K extends keyof LockEvents>(type: K, listener: (event: LockEvents[K]) => void): () => void {
@@ -167,7 +169,8 @@ class Engine<C extends Capabilities> implements Locks<C> {
   }
 
   close(): Promise<void> {
-    this.#closing ??= this.#close()
+    // Closed before anybody is told of it: who is told may ask again at once.
+    this.#closing ??= Promise.resolve().then(() => shutDown(this.#context))
     return this.#closing
   }
 
@@ -204,7 +207,7 @@ class Engine<C extends Capabilities> implements Locks<C> {
     const startedAtMs = this.#context.seams.nowMs()
     if (settings.waitMs > 0) {
       const lease = await this.#context.waits.enter(lockName, settings)
-      return this.#acquired(lease, startedAtMs)
+      return this.#handOut(lease, settings)
     }
     const answer = await this.#askOnce(lockName, settings)
     if (!('kind' in answer)) return answer
@@ -213,49 +216,29 @@ class Engine<C extends Capabilities> implements Locks<C> {
   }
 
   async #askOnce(lockName: string, settings: Settings): Promise<HeldLease | Refusal> {
-    const { seams, emitter } = this.#context
+    const { seams, emitter, attempts } = this.#context
     const startedAtMs = seams.nowMs()
     const { signal } = settings
-    const attempt = new Attempt(this.#context, lockName, settings, false)
+    const attempt = new Attempt(this.#context, lockName, settings, { waits: false, startedAtMs })
     const onAbort = (): void => attempt.abandon(signal?.reason)
+    attempts.add(attempt)
     signal?.addEventListener('abort', onAbort, { once: true })
     try {
       const answer = await attempt.answer
-      if (answer.kind === 'granted') return this.#acquired(answer.lease, startedAtMs)
+      if (answer.kind === 'granted') return this.#handOut(answer.lease, settings)
       emitter.emit('refused', { lockName, waitedMs: seams.nowMs() - startedAtMs })
       return answer
     } finally {
+      attempts.delete(attempt)
       signal?.removeEventListener('abort', onAbort)
     }
   }
 
-  #acquired(lease: HeldLease, startedAtMs: number): HeldLease {
-    if (this.#closing) {
-      lease.lose('session-ended')
-      void lease[Symbol.asyncDispose]()
-      throw new ClosedError()
-    }
-    const { lockName, fencingToken } = lease
-    const waitedMs = this.#context.seams.nowMs() - startedAtMs
-    this.#context.emitter.emit('acquired', { lockName, fencingToken, waitedMs })
-    return lease
-  }
-
-  async #close(): Promise<void> {
-    const { waits, held, undo, seams } = this.#context
-    waits.close(() => new ClosedError())
-    const releases = [...held.values()].map((lease) => {
-      lease.lose('session-ended')
-      return lease.release()
-    })
-    const everything = Promise.allSettled([...releases]).then(() => undo.settled())
-    let cancel = (): void => {}
-    const bound = new Promise<void>((resolve) => {
-      cancel = seams.after(CLOSE_MS_MAX, resolve, true)
-    })
-    await Promise.race([everything, bound])
-    cancel()
-    undo.stop()
-    await this.backend.close()
+  /** The last moment at which a caller who has left, or locks that were closed, give it back. */
+  #handOut(lease: HeldLease, { signal }: Settings): HeldLease {
+    if (this.#closing) lease.lose('session-ended')
+    if (!this.#closing && !signal?.aborted) return lease
+    void lease[Symbol.asyncDispose]()
+    throw this.#closing ? new ClosedError() : signal?.reason
   }
 }

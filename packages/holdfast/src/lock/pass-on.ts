@@ -50,9 +50,9 @@ export async function endGrant(context: Context, ending: Ending): Promise<Ended>
       // Asked twice, "not held" may be the work of the first.
       return unknown && seams.nowMs() < ending.sureUntilMs ? 'released' : answer
     } catch (error) {
-      if (isBug(error)) throw error
       unknown ||= !(error instanceof BackendUnavailableError)
-      if (seams.nowMs() + delayMs >= untilMs) {
+      // The caller of a backend with a bug is told at once.
+      if (isBug(error) || seams.nowMs() + delayMs >= untilMs) {
         undo.keepTrying(() => backend.release(ending.grant, ending.keepForMs()), ending.endsAtMs)
         throw asLockError(error, 'release')
       }
@@ -86,7 +86,8 @@ async function passOn(
   const { lockName } = grant
   const { handOver } = backend
   assert(handOver !== undefined, 'only a backend that can hand over is asked to')
-  const asked = ask(context, lockName, next.settings, true)
+  const { startedAtMs } = next
+  const asked = ask(context, lockName, next.settings, { waits: true, startedAtMs })
   const { owner, ttlMs } = asked.request
   let result: HandOverResult
   try {
@@ -98,6 +99,7 @@ async function passOn(
         if (answer.kind === 'handed-over') undo.cancel(lockName, owner, ttlMs)
       },
     })
+    assert(ANSWERS.has(result?.kind), 'a hand-over answers handed-over, freed or not-held')
   } catch (error) {
     // E3.
     if (!(error instanceof BackendUnavailableError)) undo.cancel(lockName, owner, ttlMs)
@@ -114,16 +116,23 @@ async function passOn(
   return 'released'
 }
 
+const ANSWERS: ReadonlySet<unknown> = new Set(['handed-over', 'freed', 'not-held'])
+
 /** Gives the grant to its contender, or passes it on when the contender has left (E2). */
 function deliver(context: Context, asked: Asked, grant: Grant, next: Contender): void {
-  let lease: HeldLease | null = null
+  const { waits, undo, endGrant } = context
+  let lease: HeldLease | null
   try {
     lease = next.settled ? null : accept(context, asked, grant)
-  } finally {
-    // A backend that breaks the contract must not leave the line waiting for this contender.
-    if (lease === null) context.waits.putBack(next, 'ended')
+  } catch (error) {
+    // A backend that breaks the contract must not leave the line waiting for this contender, nor an
+    // entry of nobody.
+    waits.putBack(next, 'failed')
+    undo.cancel(asked.request.lockName, asked.request.owner, asked.request.ttlMs)
+    throw error
   }
-  if (lease !== null) return context.waits.grantTaken(next, lease)
+  if (lease !== null) return waits.grantTaken(next, lease)
+  waits.putBack(next, 'ended')
   const nowMs = context.seams.nowMs()
   const ending: Ending = {
     grant,
@@ -132,7 +141,8 @@ function deliver(context: Context, asked: Asked, grant: Grant, next: Contender):
     sureUntilMs: nowMs,
     endsAtMs: nowMs + grant.ttlMs,
   }
-  endGrant(context, ending).catch(() => {})
+  // What the budget did not settle goes on in the background (E1).
+  endGrant(ending).catch(() => {})
 }
 
 function noAnswer(what: string, timeoutMs: number): LockError {

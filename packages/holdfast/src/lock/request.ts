@@ -5,6 +5,7 @@
  * answers at all. An answer that comes after the bound goes to `late`, because it may still change
  * what has to be undone.
  */
+import { inspect } from 'node:util'
 import { InvariantError } from '../core/assert.ts'
 import { LockError, OutcomeUnknownError } from '../core/errors.ts'
 import type { Context } from './context.ts'
@@ -29,9 +30,13 @@ export function bounded<T>(context: Context, request: Request<T>): Promise<T> {
     })
     started(request.ask).then(
       (answer) => {
-        if (!waiting) return request.late?.(answer)
         agenda.cancel(timer)
-        resolve(answer)
+        if (waiting) return resolve(answer)
+        try {
+          request.late?.(answer)
+        } catch {
+          // Nobody waits for it any more, and an answer that makes no sense changes nothing.
+        }
       },
       (error: unknown) => {
         agenda.cancel(timer)
@@ -42,10 +47,10 @@ export function bounded<T>(context: Context, request: Request<T>): Promise<T> {
   })
 }
 
-/** A backend that throws instead of rejecting must not skip the clean-up. */
+/** A backend that throws, or returns no promise at all, must not skip the clean-up. */
 export function started<T>(ask: () => Promise<T>): Promise<T> {
   try {
-    return ask()
+    return Promise.resolve(ask())
   } catch (error) {
     return Promise.reject(error)
   }
@@ -65,6 +70,6 @@ export function isBug(error: unknown): boolean {
 /** Whatever a store's client rejects with, as one of our errors: unclassified means unknown. */
 export function asLockError(error: unknown, what: string): LockError {
   if (error instanceof LockError) return error
-  const message = error instanceof Error ? error.message : String(error)
+  const message = error instanceof Error ? error.message : inspect(error)
   return new OutcomeUnknownError(`${what} failed: ${message}`, { cause: error })
 }

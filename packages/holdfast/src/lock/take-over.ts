@@ -1,7 +1,9 @@
 /** Revoking: an operator takes a lock over from the holder that was seen. */
 import type { RevokeOptions } from '../core/backend.ts'
 import { elapsedMs, instant } from '../core/elapsed.ts'
-import { OutcomeUnknownError } from '../core/errors.ts'
+import { ClosedError, OutcomeUnknownError } from '../core/errors.ts'
+import { LABEL_BYTES_MAX } from '../core/options.ts'
+import { cutUtf8 } from '../core/owner.ts'
 import { requestTimeoutMsMax } from '../core/validity.ts'
 import { ask } from './attempt.ts'
 import type { Context } from './context.ts'
@@ -20,11 +22,16 @@ export async function takeOver(
   lockName: string,
   seen: RevokeOptions,
 ): Promise<HeldLease | null> {
+  // Defaults that keep a name taken are for work: an operator's release frees it at once.
   const settings = context.options.read({
     renew: false,
-    label: `revoke: ${seen.reason}`.slice(0, 64),
+    minHoldMs: 0,
+    lockDelayMs: 0,
+    maxHoldMs: Number.POSITIVE_INFINITY,
+    label: cutUtf8(`revoke: ${seen.reason}`, LABEL_BYTES_MAX),
   })
-  const asked = ask(context, lockName, settings, false)
+  const startedAtMs = context.seams.nowMs()
+  const asked = ask(context, lockName, settings, { waits: false, startedAtMs })
   const { owner } = asked.request
   const cancel = (): void => context.undo.cancel(lockName, owner, settings.ttlMs)
   try {
@@ -38,13 +45,23 @@ export async function takeOver(
       },
     })
     if (grant === null) return null
+    if (context.isClosed()) {
+      cancel()
+      throw new ClosedError()
+    }
     const base = {
       nowMs: grant.sentAtMs,
       bootMs: asked.from.bootMs + (grant.sentAtMs - asked.from.nowMs),
     }
     const spentMs = elapsedMs(base, instant(context.seams))
     if (spentMs >= grant.ttlMs) return null
-    return new HeldLease(context, settings, grant, base, grant.ttlMs)
+    // Told first: a lease that comes spent is lost as soon as it is made.
+    const waitedMs = context.seams.nowMs() - startedAtMs
+    context.emitter.emit('acquired', { lockName, fencingToken: grant.fencingToken, waitedMs })
+    const lease = new HeldLease(context, settings, grant, base, grant.ttlMs)
+    asked.lease = lease
+    if (asked.lost !== null) lease.lose(asked.lost)
+    return lease
   } catch (error) {
     const failure = asLockError(error, 'revoke')
     if (failure.code === 'OUTCOME_UNKNOWN') cancel()

@@ -34,11 +34,14 @@ export class Undo {
 
   /** Sees to it that `owner` neither holds `lockName` nor ever will. */
   cancel(lockName: string, owner: string, ttlMs: number): void {
-    const { backend, emitter, seams } = this.#context()
+    const { backend, emitter, seams, waits } = this.#context()
     this.#start({
       run: () => backend.cancel(lockName, owner),
       untilMs: seams.nowMs() + Math.max(2 * ttlMs, CANCEL_FOR_MS_MIN),
-      done: () => emitter.emit('cancelled', { lockName }),
+      done: () => {
+        emitter.emit('cancelled', { lockName })
+        waits.undone(lockName)
+      },
     })
   }
 
@@ -47,7 +50,15 @@ export class Undo {
     this.#start({ run, untilMs })
   }
 
-  /** Resolves when nothing is pending, or when `stop` is called. */
+  /** Counts work that is going on elsewhere: `settled` waits for it too. */
+  follow<T>(work: Promise<T>): Promise<T> {
+    this.#pending += 1
+    const end = (): void => this.#end()
+    work.then(end, end)
+    return work
+  }
+
+  /** Resolves when nothing is pending. */
   settled(): Promise<void> {
     if (this.#pending === 0) return Promise.resolve()
     return new Promise((resolve) => this.#idle.push(resolve))

@@ -29,8 +29,9 @@ import { Contender } from './contender.ts'
 import { type Context, holderInfo } from './context.ts'
 import type { HeldLease } from './lease.ts'
 import { Line } from './line.ts'
-import { isBug } from './request.ts'
+import { isBug, started } from './request.ts'
 
+const POLL_MS_MIN = 1
 const POLL_MS_MAX = 1000
 const POLL_SPREAD_MS_MIN = 10
 const POLL_SPREAD_SHARE = 0.25
@@ -47,6 +48,11 @@ const SPARE_MAX = 64
 export class Waits {
   readonly #context: () => Context
   readonly #lines = new Map<string, Line>()
+  /**
+   * How many hand-overs of a name may still stay here while another process waits. Outlives the
+   * line: two callers who take turns would otherwise begin a new count each time, for ever.
+   */
+  readonly #spares = new Map<string, number>()
 
   /** @param context A function, because the context and its parts know each other. */
   constructor(context: () => Context) {
@@ -82,25 +88,25 @@ export class Waits {
       // Q4.
       if (held.get(lockName)?.isHeld) fresh.askAt(seams.nowMs() + this.#pollMs(null))
       this.#lines.set(lockName, fresh)
-      void this.#serve(fresh)
+      this.#serve(fresh).catch((error) => this.#abandon(fresh, error))
     })
   }
 
   /** The head of a line, for a hand-over: then `grantTaken` or `putBack` must follow. */
   take(lockName: string): Contender | null {
     const line = this.#lines.get(lockName)
-    if (line === undefined || line.attempt !== null || line.taken > 0) return null
+    if (line === undefined || line.attempt !== null || line.taken !== null) return null
     const head = line.first
     if (head === null) return null
     line.remove(head)
-    line.taken += 1
+    line.taken = head
     return head
   }
 
   grantTaken(contender: Contender, lease: HeldLease): void {
     const line = this.#lines.get(contender.lockName)
     if (line) {
-      line.taken -= 1
+      line.taken = null
       line.askAt(this.#context().seams.nowMs() + this.#pollMs(null))
     }
     this.#grant(contender, lease)
@@ -111,9 +117,13 @@ export class Waits {
     const line = this.#lines.get(contender.lockName)
     if (line === undefined) return
     const { seams } = this.#context()
-    line.taken -= 1
+    line.taken = null
     if (!contender.settled) line.prepend(contender)
-    if (why === 'freed') line.spare = null
+    if (why === 'freed') {
+      this.#spares.delete(contender.lockName)
+      // It would tell us of our own release, before the other process has had its turn.
+      line.deafen()
+    }
     const delayMs =
       why === 'ended'
         ? 0
@@ -125,27 +135,38 @@ export class Waits {
 
   /** A lease of this process on that name is over: its own line need not wait for a poll. */
   ended(lockName: string): void {
+    this.#spares.delete(lockName)
     this.#lines.get(lockName)?.askBy(this.#context().seams.nowMs())
+  }
+
+  /** What an attempt may have left in the store is gone: it may have stood in our own way. */
+  undone(lockName: string): void {
+    const line = this.#lines.get(lockName)
+    // A store that fails is asked again when the error's delay is over, not sooner.
+    if (line === undefined || line.failure !== null) return
+    const { seams, held } = this.#context()
+    if (!held.get(lockName)?.isHeld) line.askBy(seams.nowMs())
   }
 
   /** Whether the next hand-over may stay in this process although another process waits. */
   mayKeep(lockName: string): boolean {
-    const spare = this.#lines.get(lockName)?.spare ?? null
-    return spare === null || spare > 0
+    const spare = this.#spares.get(lockName)
+    return spare === undefined || spare > 0
   }
 
   /** A hand-over stayed here; `wanted` is whether another process waits. */
   noteWanted(lockName: string, wanted: boolean): void {
-    const line = this.#lines.get(lockName)
-    if (line === undefined) return
-    if (!wanted) line.spare = null
-    else if (line.spare === null) line.spare = Math.min(SPARE_MAX, line.count)
-    else line.spare -= 1
+    const spare = this.#spares.get(lockName)
+    if (!wanted) this.#spares.delete(lockName)
+    else if (spare !== undefined) this.#spares.set(lockName, spare - 1)
+    else this.#spares.set(lockName, Math.min(SPARE_MAX, this.count(lockName)))
   }
 
   /** Everybody leaves. */
   close(error: () => LockError): void {
     for (const line of this.#lines.values()) {
+      // To whom a grant is on its way: when it arrives it is passed on, or released.
+      if (line.taken !== null) this.#leave(line.taken, error())
       for (let head = line.first; head !== null; head = line.first) this.#leave(head, error())
     }
   }
@@ -153,31 +174,40 @@ export class Waits {
   async #serve(line: Line): Promise<void> {
     const { seams } = this.#context()
     let errorDelayMs = ERROR_DELAY_MS_FIRST
-    while (line.first !== null || line.taken > 0) {
-      const waitMs = line.taken > 0 ? Number.POSITIVE_INFINITY : line.dueMs - seams.nowMs()
+    while (line.first !== null || line.taken !== null) {
+      const waitMs = line.taken !== null ? Number.POSITIVE_INFINITY : line.dueMs - seams.nowMs()
       if (waitMs > 0) {
         await line.park(waitMs)
         continue
       }
       const head = line.first as Contender
       const result = await this.#ask(line, head)
-      if (head.settled && !(result instanceof Answered)) {
-        // The next contender asks at once only if the store had a say; see Q2.
-        continue
-      }
       if (result instanceof Answered) {
         errorDelayMs = ERROR_DELAY_MS_FIRST
         this.#onAnswer(line, head, result.answer)
-      } else {
+      } else if (isFinal(result.error)) {
+        // It may be about this contender's options alone, so the next one asks at once.
+        this.#leave(head, result.error)
+      } else if (!head.settled) {
         line.failure = result.error
         line.refusal = null
-        if (isFinal(result.error)) this.#leave(head, result.error)
         line.askAt(seams.nowMs() + errorDelayMs * (1 + POLL_SPREAD_SHARE * seams.jitter()))
         errorDelayMs = Math.min(2 * errorDelayMs, ERROR_DELAY_MS_MAX)
       }
     }
-    line.end()
+    line.deafen()
     this.#lines.delete(line.lockName)
+  }
+
+  /** A bug of ours: those who wait are told, and those who come find a line that is served. */
+  #abandon(line: Line, error: unknown): void {
+    line.deafen()
+    if (this.#lines.get(line.lockName) === line) this.#lines.delete(line.lockName)
+    if (line.taken !== null) this.#leave(line.taken, error)
+    for (let head = line.first; head !== null; head = line.first) {
+      line.remove(head)
+      this.#leave(head, error)
+    }
   }
 
   /** One attempt for the head of the line. Never rejects. */
@@ -185,8 +215,10 @@ export class Waits {
     const context = this.#context()
     // A mark of our own would hide a foreign one from our own holder.
     const marks = !context.held.get(line.lockName)?.isHeld
-    const attempt = new Attempt(context, line.lockName, head.settings, marks)
+    const caller = { waits: marks, startedAtMs: head.startedAtMs }
+    const attempt = new Attempt(context, line.lockName, head.settings, caller)
     line.attempt = attempt
+    line.askedAtMs = context.seams.nowMs()
     line.missedWake = false
     try {
       return new Answered(await attempt.answer)
@@ -221,11 +253,13 @@ export class Waits {
     const hint = new AbortController()
     line.hint = hint
     const spreadMs = backend.capabilities.scope === 'process' ? 0 : HINT_SPREAD_MS
-    backend.wakeUp(line.lockName, hint.signal).then(
+    started(async () => backend.wakeUp?.(line.lockName, hint.signal)).then(
       () => {
         if (line.hint !== hint) return
         line.hint = null
-        line.askBy(seams.nowMs() + spreadMs * seams.jitter())
+        // A backend whose hints come without a cause must not make us ask without a pause.
+        const soonestMs = line.askedAtMs + POLL_MS_MIN
+        line.askBy(Math.max(seams.nowMs() + spreadMs * seams.jitter(), soonestMs))
       },
       () => {
         if (line.hint !== hint) return
@@ -236,7 +270,9 @@ export class Waits {
   }
 
   #pollMs(refusal: Refusal | null): number {
-    const d = Math.min(Math.max(0, refusal?.retryAfterMs ?? POLL_MS_MAX), POLL_MS_MAX)
+    const leftMs = refusal?.retryAfterMs ?? POLL_MS_MAX
+    // Written so that what is no number becomes the longest wait, not none.
+    const d = leftMs <= POLL_MS_MAX ? Math.max(leftMs, POLL_MS_MIN) : POLL_MS_MAX
     const spread = Math.max(POLL_SPREAD_MS_MIN, d * POLL_SPREAD_SHARE)
     return d + spread * this.#context().seams.jitter()
   }
@@ -282,9 +318,8 @@ export class Waits {
     }
     if (local)
       return new LockHeldError(lockName, waitedMs, holderInfo(this.#context(), local.settings))
-    const within = `no answer within ${settings.waitMs} ms`
-    if (line?.attempt && line.first === contender) return new OutcomeUnknownError(within)
-    return new BackendUnavailableError('down', within)
+    // Never "unavailable": silence does not mean that nobody holds it.
+    return new OutcomeUnknownError(`no answer within ${settings.waitMs} ms`)
   }
 }
 

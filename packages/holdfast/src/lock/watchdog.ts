@@ -22,6 +22,8 @@ import { asLockError, bounded } from './request.ts'
 
 /** Renewals come up to a tenth earlier than planned, so that those of many leases spread. */
 const JITTER_SHARE = 0.1
+/** The same ratio that options are held to: a renewal after it leaves no time for a second try. */
+const LATEST_RATIO = 1.2
 /** A wall clock that gained this much on the monotonic one may have slept: ask the store. */
 const WALL_STEP_MS = 1000
 
@@ -39,7 +41,7 @@ export class Watchdog {
     this.#renews = renews
     this.#wallLeadMs = this.#readWallLead()
     this.#armDeadline(lease.remainingMs())
-    if (renews) this.#planRenewal(lease.timing.everyMs)
+    if (renews) this.#planRenewal(this.#paceMs())
   }
 
   /** W4. */
@@ -59,7 +61,10 @@ export class Watchdog {
     const { backend, seams } = this.#context
     const lease = this.#lease
     const from = instant(seams)
-    const timeoutMs = Math.min(renewTimeoutMs(ttlMs), lease.remainingMs())
+    const restMs = lease.remainingMs()
+    const loss = lease.loss()
+    if (loss) throw loss
+    const timeoutMs = Math.min(renewTimeoutMs(ttlMs), restMs)
     try {
       const answer = await bounded(this.#context, {
         timeoutMs,
@@ -80,7 +85,7 @@ export class Watchdog {
   replan(): void {
     if (!this.#renews || !this.#lease.isHeld) return
     if (this.#renewal) this.#context.agenda.cancel(this.#renewal)
-    this.#planRenewal(this.#lease.timing.everyMs)
+    this.#planRenewal(this.#paceMs())
   }
 
   /** Called whenever the lease looks at its clocks. */
@@ -91,6 +96,11 @@ export class Watchdog {
     if (gainedMs < WALL_STEP_MS || this.#renewal === null) return
     this.#context.agenda.cancel(this.#renewal)
     this.#planRenewal(0)
+  }
+
+  /** A store that grants less than was asked for must be asked sooner. */
+  #paceMs(): number {
+    return Math.min(this.#lease.timing.everyMs, this.#lease.remainingMs() / LATEST_RATIO)
   }
 
   #readWallLead(): number {
@@ -122,7 +132,12 @@ export class Watchdog {
     if (!lease.isHeld) return
     const startedAt: Instant = instant(this.#context.seams)
     this.renewNow(lease.timing.ttlMs, true).then(
-      () => this.#next(lease.timing.everyMs, startedAt),
+      // An answer that promised no new time leaves the deadline where it was, as a failure does.
+      ({ kind }) =>
+        this.#next(
+          kind === 'unchanged' ? renewRetryMs(lease.timing.ttlMs) : this.#paceMs(),
+          startedAt,
+        ),
       (error: LockError) => {
         if (!lease.isHeld) return
         const { lockName, fencingToken } = lease
