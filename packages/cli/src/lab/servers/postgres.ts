@@ -181,7 +181,11 @@ class PrivatePostgres implements PostgresServer {
   }
 
   async #answersItself(): Promise<boolean> {
-    const client = new pg.Client({ ...this.connection, connectionTimeoutMillis: CONNECT_MS_MAX })
+    const client = new pg.Client({
+      ...this.connection,
+      connectionTimeoutMillis: CONNECT_MS_MAX,
+      query_timeout: CONNECT_MS_MAX,
+    })
     client.on('error', () => {}) // The query below rejects as well, and that is what is looked at.
     try {
       await client.connect()
