@@ -7,10 +7,11 @@ import { backends } from './backends.ts'
 import { clocks } from './clocks.ts'
 import { errorDocs } from './error-docs.ts'
 import { cycles, layers } from './layers.ts'
+import { lockFile, registryHosts } from './lock-file.ts'
 import { luaHeaders } from './lua-headers.ts'
 import { sizes } from './sizes.ts'
 import { assertions, emptyCatches, leftOut } from './tests.ts'
-import { machinePaths, markers, registryHosts } from './text.ts'
+import { machinePaths, markers } from './text.ts'
 
 export const RULES: Readonly<Record<string, Rule>> = {
   'imports point down the layers only': layers,
@@ -22,6 +23,7 @@ export const RULES: Readonly<Record<string, Rule>> = {
   'every backend has a suite, a page and an entry': backends,
   'no marker is left behind': markers,
   'no path of one machine is written down': machinePaths,
+  'the lock file has an entry for every dependency': lockFile,
   'no install is sent to a named registry': registryHosts,
   'no test is left out': leftOut,
   'every test file asserts something': assertions,

@@ -15,18 +15,6 @@ export const machinePaths: Rule = (files) =>
     findAll(file, MACHINE_PATHS, (found) => `${found} is a path of one machine`),
   )
 
-/** A lock file that names a registry sends everybody's install there, whatever they configured. */
-export const registryHosts: Rule = (files) =>
-  files
-    .filter(({ path }) => /(?:^|\/)(?:package-lock\.json|\.npmrc)$/.test(path))
-    .flatMap((file) =>
-      findAll(
-        file,
-        /"resolved": "(?:[a-z+]+:)|^(?:@[^:]+:)?registry\s*=/gm,
-        () => 'names a registry',
-      ),
-    )
-
 function findAll(file: TextFile, pattern: RegExp, say: (found: string) => string): string[] {
   return [...file.text.matchAll(pattern)].map((match) => {
     const line = file.text.slice(0, match.index).split('\n').length

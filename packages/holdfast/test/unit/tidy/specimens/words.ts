@@ -1,6 +1,7 @@
 import { errorDocs } from '../rules/error-docs.ts'
+import { lockFile, registryHosts } from '../rules/lock-file.ts'
 import { assertions, emptyCatches, leftOut } from '../rules/tests.ts'
-import { machinePaths, markers, registryHosts } from '../rules/text.ts'
+import { machinePaths, markers } from '../rules/text.ts'
 import type { Specimen } from './specimen.ts'
 
 const ERRORS = 'packages/holdfast/src/core/errors.ts'
@@ -71,6 +72,26 @@ export const WORD_SPECIMENS: readonly Specimen[] = [
       'docs/a.md': `See ${MACHINE}/me/a.txt, https://example.test${MACHINE}/a and docs${MACHINE}.\n`,
     },
     complaints: [`docs/a.md:1: ${MACHINE} is a path of one machine`],
+  },
+  {
+    rule: lockFile,
+    title: 'dependencies that were not to be had when it was written',
+    files: {
+      'package-lock.json': JSON.stringify({
+        packages: {
+          '': { devDependencies: { a: '1', lost: '1' } },
+          'packages/x': { dependencies: { a: '1', '@s/b': '2' } },
+          'packages/x/node_modules/@s/b': { devDependencies: { unseen: '1' } },
+          'node_modules/a': { optionalDependencies: { '@s/b': '1' }, dependencies: { c: '1' } },
+          'node_modules/a/node_modules/c': { dependencies: { a: '1' } },
+          'node_modules/x': { resolved: 'packages/x', link: true },
+        },
+      }),
+    },
+    complaints: [
+      'package-lock.json: "" depends on lost, which has no entry',
+      'package-lock.json: "node_modules/a" depends on @s/b, which has no entry',
+    ],
   },
   {
     rule: registryHosts,
