@@ -170,6 +170,7 @@ function testList(check: Check): void {
       const found = (await listed(theirs, `${lockName}${prefix}`)).map((info) => info.lockName)
       deepStrictEqual(found, [`${lockName}${prefix}end`])
     }
+    await acquired(ours, `before:${lockName}`)
     strictEqual((await listed(theirs, lockName)).length, prefixes.length)
     deepStrictEqual(await listed(theirs, `${lockName}nothing`), [])
   })

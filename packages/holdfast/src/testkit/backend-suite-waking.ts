@@ -5,7 +5,7 @@ import { acquired, type Check, request, type Store } from './backend-harness.ts'
 
 /** Time for a store to take note of a sleeper. */
 const HEARD_MS = 250
-/** A hint may be lost now and then; one of so many must arrive. */
+/** A hint may be lost, or come for nothing, now and then; one of so many must be right. */
 const ROUNDS = 5
 const WOKEN_MS = 5000
 
@@ -65,14 +65,14 @@ async function testWoken(
       isWoken = true
     })
     await lapse(HEARD_MS)
-    strictEqual(isWoken, false, 'woken although nothing happened')
+    const isTooEarly = isWoken
     await end(theirs, grant)
     for (let waitedMs = 0; waitedMs < WOKEN_MS && !isWoken; waitedMs += 10) await lapse(10)
-    if (isWoken) return
+    if (isWoken && !isTooEarly) return
     controller.abort(new Error('round over'))
     await sleeper
   }
-  throw new Error(`${ROUNDS} ends of a held name woke nobody within ${WOKEN_MS} ms each`)
+  throw new Error(`${ROUNDS} times nobody was woken by the end of a held name, or too early`)
 }
 
 async function settledWhen(backend: Backend, lockName: string, signal: AbortSignal): Promise<void> {
