@@ -1,0 +1,188 @@
+/**
+ * One run of the lab: servers up, scenarios one after another, report, servers down. Whatever ends
+ * it, no server, no worker and no temporary folder stays: in the ordinary way they are ended in
+ * order, and on a signal or an error when this process exits (servers/run-folder.ts).
+ */
+import { constants } from 'node:os'
+import { CommanderError } from 'commander'
+import { type CalledAs, type LabOptions, labCommand, replayCommand } from './args.ts'
+import { currentCommit } from './commit.ts'
+import { History } from './history.ts'
+import { jsonReport, type RunInfo } from './report/json.ts'
+import { ProgressBars } from './report/progress.ts'
+import { tableReport } from './report/table.ts'
+import { runScenario, type ScenarioResult } from './run.ts'
+import type { Addresses, Servers } from './scenario.ts'
+import { type KnownScenario, SCENARIOS } from './scenarios/index.ts'
+import {
+  findPrograms,
+  MissingServerError,
+  type ServerKind,
+  startPostgres,
+  startRedis,
+} from './servers/index.ts'
+
+export const EXIT = { holds: 0, broken: 1, usage: 2, missingServer: 3 } as const
+
+/** A lane has three processes at most, with two connections each; a few are the lab's own. */
+const CONNECTIONS_PER_LANE = 6
+const CONNECTIONS_OWN = 20
+
+/** The whole command, from its arguments to its exit code. */
+export async function labMain(args: readonly string[]): Promise<number> {
+  let exitCode: number = EXIT.holds
+  const command = labCommand(async (options) => {
+    exitCode = await runLab(options, 'npm run -s lab --')
+  })
+  command.name('npm run lab --').exitOverride()
+  try {
+    await command.parseAsync(args, { from: 'user' })
+    return exitCode
+  } catch (error) {
+    return usageExitCode(error)
+  }
+}
+
+/** Commander has said what is wrong, except where the check was ours. Other errors go on. */
+export function usageExitCode(error: unknown): number {
+  if (!(error instanceof CommanderError)) throw error
+  if (error.code === 'lab.usage') process.stderr.write(`${error.message}\n`)
+  return error.exitCode === 0 ? EXIT.holds : EXIT.usage
+}
+
+/** @returns the exit code; see `--help`. */
+export async function runLab(options: LabOptions, calledAs: CalledAs): Promise<number> {
+  const chosen = SCENARIOS.filter(({ scenario }) => options.scenarios.includes(scenario.name)).sort(
+    (a, b) =>
+      options.scenarios.indexOf(a.scenario.name) - options.scenarios.indexOf(b.scenario.name),
+  )
+  const kinds = new Set(chosen.flatMap(({ scenario }) => scenario.servers))
+  const missing = whatIsMissing(kinds)
+  if (missing !== null) {
+    process.stderr.write(`holdfast lab: ${missing}\n`)
+    return EXIT.missingServer
+  }
+  const run: RunInfo = {
+    commit: await currentCommit(),
+    seed: options.seed,
+    profile: options.profile,
+    rounds: options.rounds,
+    pause: options.pause.name,
+    replay: replayCommand(options, calledAs),
+    node: process.version,
+  }
+  const stop = new StopOnSignal()
+  const servers = await startServers(kinds, options.lanes)
+  try {
+    const results = await runAll(chosen, options, run, servers, stop)
+    if (options.json) process.stdout.write(`${jsonReport(run, results)}\n`)
+    else process.stdout.write(`replay: ${run.replay}\n`)
+    return results.every(({ verdict }) => verdict === 'holds') ? EXIT.holds : EXIT.broken
+  } finally {
+    await Promise.all([servers.redis?.stop(), servers.postgres?.stop()])
+    stop.end()
+  }
+}
+
+async function runAll(
+  chosen: readonly KnownScenario[],
+  options: LabOptions,
+  run: RunInfo,
+  servers: Servers,
+  stop: StopOnSignal,
+): Promise<readonly ScenarioResult[]> {
+  const { rounds, seed, pause, lanes } = options
+  const history = new History(options.history)
+  const results: ScenarioResult[] = []
+  if (!options.json) process.stdout.write(`${headline(options, run)}\n\n`)
+  try {
+    for (const { scenario, module } of chosen) {
+      history.writeLines([{ run: { ...run, scenario: scenario.name, fault: scenario.fault } }])
+      const arms = scenario.arms.map(({ name }) => name)
+      const bars = new ProgressBars(scenario.name, arms, rounds)
+      stop.onSignal = () => bars.stop()
+      const result = await runScenario({
+        scenario,
+        module,
+        addresses: addressesOf(servers),
+        rounds,
+        seed,
+        lanes,
+        kind: pause,
+        history,
+        onProgress: (progress) => bars.update(progress),
+      }).finally(() => bars.stop())
+      results.push(result)
+      for (const error of result.errors) process.stderr.write(`${scenario.name}: ${error}\n`)
+      history.forget()
+      if (options.json) continue
+      process.stdout.write(`${tableReport(result, scenario.metrics, rounds)}\n\n`)
+    }
+    return results
+  } finally {
+    history.close()
+  }
+}
+
+function headline(options: LabOptions, { commit, node }: RunInfo): string {
+  const { profile, rounds, seed, pause, scenarios } = options
+  return (
+    `profile ${profile}: ${scenarios.join(', ')}; ${rounds} rounds of each arm; ` +
+    `pause by ${pause.name}; seed ${seed}; commit ${commit}; Node ${node}`
+  )
+}
+
+/** One line for all that is missing, or null. Nothing has been started then. */
+function whatIsMissing(kinds: Iterable<ServerKind>): string | null {
+  const missing: string[] = []
+  for (const kind of kinds) {
+    try {
+      findPrograms(kind)
+    } catch (error) {
+      if (!(error instanceof MissingServerError)) throw error
+      missing.push(error.message)
+    }
+  }
+  return missing.length === 0 ? null : missing.join('; ')
+}
+
+async function startServers(kinds: ReadonlySet<ServerKind>, lanes: number): Promise<Servers> {
+  const maxConnections = `${lanes * CONNECTIONS_PER_LANE + CONNECTIONS_OWN}`
+  const [redis, postgres] = await Promise.all([
+    kinds.has('redis') ? startRedis() : undefined,
+    kinds.has('postgres')
+      ? startPostgres({ settings: { max_connections: maxConnections } })
+      : undefined,
+  ])
+  return { ...(redis && { redis }), ...(postgres && { postgres }) }
+}
+
+function addressesOf({ redis, postgres }: Servers): Addresses {
+  return {
+    ...(redis && { redis: { host: '127.0.0.1', port: redis.port } }),
+    ...(postgres && { postgres: postgres.connection }),
+  }
+}
+
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
+
+/**
+ * Ends this process as a shell expects it of one that a signal ended, with exit code 128 + n.
+ * `process.exit` is what ends the servers and the workers, so it is all that is needed here.
+ */
+class StopOnSignal {
+  onSignal: () => void = () => {}
+  readonly #listeners = SIGNALS.map((signal) => {
+    const listener = (): void => {
+      this.onSignal()
+      process.stderr.write(`holdfast lab: ended by ${signal}\n`)
+      process.exit(128 + constants.signals[signal])
+    }
+    process.on(signal, listener)
+    return { signal, listener }
+  })
+
+  end(): void {
+    for (const { signal, listener } of this.#listeners) process.removeListener(signal, listener)
+  }
+}

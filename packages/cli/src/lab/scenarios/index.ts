@@ -1,0 +1,15 @@
+import type { Scenario } from '../scenario.ts'
+import { scenario as pause } from './pause/index.ts'
+import { scenario as unlock } from './unlock/index.ts'
+
+export interface KnownScenario {
+  readonly scenario: Scenario
+  /** The module that exports it, for the workers. */
+  readonly module: string
+}
+
+/** In the order in which a run without names takes them. */
+export const SCENARIOS: readonly KnownScenario[] = [
+  { scenario: pause, module: new URL('./pause/index.js', import.meta.url).href },
+  { scenario: unlock, module: new URL('./unlock/index.js', import.meta.url).href },
+]

@@ -1,0 +1,115 @@
+/** The wallets in PostgreSQL, the locks in Redis, and what opens them. */
+import { createLocks, type Locks } from 'holdfast'
+import { type PostgresGuard, postgresGuard } from 'holdfast/guards/postgres'
+import { redisBackend } from 'holdfast/redis'
+import type { Redis } from 'ioredis'
+import pg from 'pg'
+import type { Outcome } from '../../history.ts'
+import type { Addresses, Place, Stores } from '../../scenario.ts'
+import { openRedis } from '../redis-client.ts'
+
+export interface PauseStores extends Stores {
+  readonly pool: pg.Pool
+  readonly locks: Locks
+  readonly guard: PostgresGuard<pg.PoolClient>
+}
+
+/** One for the work, one more for the moment after the server has ended the first. */
+const CONNECTIONS_MAX = 2
+
+/**
+ * The log is the store's own account of what was written, by whom and over what: it is filled by a
+ * trigger, in the transaction of the write and under the lock of its row, so its order is the order
+ * in which the writes took effect. The checker compares the workers' accounts with it.
+ */
+const TABLES = `
+  CREATE TABLE wallets (
+    id text PRIMARY KEY,
+    balance integer NOT NULL,
+    fence bigint NOT NULL DEFAULT 0
+  );
+  CREATE TABLE wallet_log (
+    id bigserial PRIMARY KEY,
+    wallet text NOT NULL,
+    writer text NOT NULL,
+    old_balance integer NOT NULL,
+    new_balance integer NOT NULL
+  );
+  CREATE FUNCTION log_wallet() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+      INSERT INTO wallet_log (wallet, writer, old_balance, new_balance)
+      VALUES (NEW.id, current_setting('application_name'), OLD.balance, NEW.balance);
+      RETURN NULL;
+    END $$;
+  CREATE TRIGGER log_wallet AFTER UPDATE ON wallets FOR EACH ROW EXECUTE FUNCTION log_wallet();
+`
+
+/** Opens both and waits until both have answered, so that the first round is like the others. */
+export async function openPauseStores(addresses: Addresses, role: string): Promise<PauseStores> {
+  const pool = new pg.Pool({
+    ...addresses.postgres,
+    max: CONNECTIONS_MAX,
+    idleTimeoutMillis: 0,
+    application_name: role,
+  })
+  // A connection that the server ends while it lies in the pool; the pool opens another one.
+  pool.on('error', () => {})
+  const redis: Redis = await openRedis(addresses)
+  const locks = createLocks(redisBackend(redis))
+  await pool.query('SELECT 1')
+  const close = async (): Promise<void> => {
+    await locks.close()
+    redis.disconnect()
+    await pool.end()
+  }
+  return { pool, locks, guard: postgresGuard(pool), close }
+}
+
+export async function prepareWallets(stores: PauseStores, places: readonly Place[]): Promise<void> {
+  await stores.guard.migrate()
+  await stores.pool.query(TABLES)
+  const names = places.map(({ name }) => name)
+  await stores.pool.query('INSERT INTO wallets (id, balance) SELECT unnest($1::text[]), 0', [names])
+}
+
+export async function balanceOf({ pool }: PauseStores, { name }: Place): Promise<number> {
+  const { rows } = await pool.query<{ balance: number }>(
+    'SELECT balance FROM wallets WHERE id = $1',
+    [name],
+  )
+  const [row] = rows
+  if (row === undefined) throw new Error(`there is no wallet ${name}`)
+  return row.balance
+}
+
+/** A round that does not count leaves the wallet as it was; the fence stays, it only ever rises. */
+export async function putBack(
+  { pool }: PauseStores,
+  { name }: Place,
+  balance: number,
+): Promise<Outcome> {
+  await pool.query('UPDATE wallets SET balance = $2 WHERE id = $1', [name, balance])
+  return { answer: 'applied', value: balance }
+}
+
+/** One write, as the store itself logged it. */
+export interface LoggedWrite {
+  readonly writer: string
+  readonly oldBalance: number
+  readonly newBalance: number
+}
+
+export interface WalletState {
+  readonly balance: number
+  /** In the order in which the writes took effect. */
+  readonly log: readonly LoggedWrite[]
+}
+
+export async function walletState(stores: PauseStores, place: Place): Promise<WalletState> {
+  const { rows } = await stores.pool.query<LoggedWrite>(
+    `SELECT writer, old_balance AS "oldBalance", new_balance AS "newBalance"
+     FROM wallet_log WHERE wallet = $1 ORDER BY id`,
+    [place.name],
+  )
+  return { balance: await balanceOf(stores, place), log: rows }
+}

@@ -1,0 +1,159 @@
+/**
+ * "Read the balance, think, write balance + 1" in six ways, which are the arms of `pause`.
+ *
+ * Each one calls `think` between its read and its write; that is where A is paused. In the arms in
+ * which only the store shall be able to refuse, the writer stands for one that looked at its lease
+ * before the pause: it does not look at its signal and presents the bare token.
+ */
+import { type Fenced, GuardBusyError, type Lease, LeaseLostError, StaleTokenError } from 'holdfast'
+import type { Round } from '../../scenario.ts'
+import { monotonicUs } from '../../time.ts'
+import type { PauseStores } from './stores.ts'
+
+/**
+ * `refused`: by the store. `lost`: the holder stopped itself. `busy`: the guard's row was taken.
+ * `unanswered`: there was no lock to begin with.
+ */
+export type UpdateAnswer = 'applied' | 'refused' | 'lost' | 'busy' | 'unanswered'
+
+export interface Work {
+  readonly round: Round
+  readonly stores: PauseStores
+  readonly tryNumber: number
+  think(): Promise<void>
+}
+
+export type LockedWork = Work & { readonly lease: Lease }
+
+/** What both `pg`'s pool and a transaction can do. */
+type Queryable = Pick<PauseStores['pool'], 'query'>
+
+/** No protection at the data: whoever writes last wins. */
+export async function plainUpdate(work: Work): Promise<UpdateAnswer> {
+  const { round, tryNumber, stores } = work
+  const basis = await read(work, stores.pool)
+  await work.think()
+  await round.call('write', async () => {
+    await write(stores.pool, round.place, basis + 1)
+    return { answer: 'applied', basis, value: basis + 1, tryNumber }
+  })
+  return 'applied'
+}
+
+/** The fence column of the source: compared and raised in the statement that writes. */
+export async function columnUpdate(work: LockedWork): Promise<UpdateAnswer> {
+  const { round, lease, stores, tryNumber } = work
+  const token = `${lease.fencingToken}`
+  const basis = await read(work, stores.pool)
+  await work.think()
+  const { answer } = await round.call('write', async () => {
+    const { rowCount } = await stores.pool.query(
+      'UPDATE wallets SET balance = $2, fence = $3 WHERE id = $1 AND fence < $3',
+      [round.place, basis + 1, token],
+    )
+    const answer: UpdateAnswer = rowCount === 1 ? 'applied' : 'refused'
+    return { answer, basis, value: basis + 1, token, tryNumber }
+  })
+  return answer
+}
+
+/** Claim and read in one short transaction, write in another, with nothing but the bare token. */
+export function tokenUpdate(work: LockedWork): Promise<UpdateAnswer> {
+  const { lockName, fencingToken, owner, source } = work.lease
+  return guardedUpdate(work, { lockName, fencingToken, owner, source })
+}
+
+/** The same with the lease itself, so that the engine stops a holder that is past its deadline. */
+export function leaseUpdate(work: LockedWork): Promise<UpdateAnswer> {
+  return guardedUpdate(work, work.lease)
+}
+
+async function guardedUpdate(work: LockedWork, fenced: Fenced): Promise<UpdateAnswer> {
+  const { round, stores, tryNumber } = work
+  const token = `${fenced.fencingToken}`
+  let basis = 0
+  const claimed = await claim(work, fenced, async (client) => {
+    basis = await read(work, client)
+  })
+  if (claimed !== 'applied') return claimed
+  await work.think()
+  const { answer } = await round.call('write', async () => {
+    const answer = await answerOf(() =>
+      stores.guard.transaction(fenced, (client) => write(client, round.place, basis + 1)),
+    )
+    return { answer, basis, value: basis + 1, token, tryNumber }
+  })
+  return answer
+}
+
+/** Claim, read, think and write inside ONE transaction: the fence's row is locked meanwhile. */
+export async function insideUpdate(work: LockedWork): Promise<UpdateAnswer> {
+  const { round, lease, tryNumber } = work
+  const token = `${lease.fencingToken}`
+  const seen: { basis?: number; thinking?: Promise<void>; writeCalledAtUs?: number } = {}
+  const answer = await claim(work, lease, async (client) => {
+    seen.basis = await read(work, client)
+    seen.thinking = work.think()
+    await seen.thinking
+    seen.writeCalledAtUs = monotonicUs()
+    await write(client, round.place, seen.basis + 1)
+  })
+  const { basis, thinking, writeCalledAtUs } = seen
+  // A guard that gives up at the deadline does not end the pause: A goes on when it is over.
+  await thinking
+  if (basis === undefined) return answer
+  // Noted when the transaction is over: before its COMMIT the write has not happened.
+  const outcome = { answer, basis, value: basis + 1, token, tryNumber }
+  round.note('write', writeCalledAtUs ?? monotonicUs(), outcome)
+  return answer
+}
+
+/** A guarded transaction; the time until it lets `act` in is noted as the claim. */
+async function claim(
+  { round, stores, tryNumber }: LockedWork,
+  fenced: Fenced,
+  act: (client: Queryable) => Promise<void>,
+): Promise<UpdateAnswer> {
+  const token = `${fenced.fencingToken}`
+  const calledAtUs = monotonicUs()
+  let isIn = false
+  const answer = await answerOf(() =>
+    stores.guard.transaction(fenced, (client) => {
+      // The guard may begin again after a serialization failure; the claim is noted once.
+      if (!isIn) round.note('claim', calledAtUs, { answer: 'granted', token, tryNumber })
+      isIn = true
+      return act(client)
+    }),
+  )
+  if (!isIn) round.note('claim', calledAtUs, { answer, token, tryNumber })
+  return answer
+}
+
+async function answerOf(act: () => Promise<void>): Promise<UpdateAnswer> {
+  try {
+    await act()
+    return 'applied'
+  } catch (error) {
+    if (error instanceof StaleTokenError) return 'refused'
+    if (error instanceof LeaseLostError) return 'lost'
+    if (error instanceof GuardBusyError) return 'busy'
+    throw error
+  }
+}
+
+async function read({ round, tryNumber }: Work, client: Queryable): Promise<number> {
+  const { value } = await round.call('read', async () => {
+    const { rows } = await client.query<{ balance: number }>(
+      'SELECT balance FROM wallets WHERE id = $1',
+      [round.place],
+    )
+    const [row] = rows
+    if (row === undefined) throw new Error(`there is no wallet ${round.place}`)
+    return { answer: 'read', value: row.balance, tryNumber }
+  })
+  return value
+}
+
+async function write(client: Queryable, wallet: string, balance: number): Promise<void> {
+  await client.query('UPDATE wallets SET balance = $2 WHERE id = $1', [wallet, balance])
+}

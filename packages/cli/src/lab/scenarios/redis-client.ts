@@ -1,0 +1,24 @@
+import { Redis } from 'ioredis'
+import type { Addresses } from '../scenario.ts'
+
+/**
+ * Opens a connection to the run's Redis and waits for its first answer.
+ *
+ * Without the client's own queue and resends: a command that was sent late, or twice, would be an
+ * experiment of its own.
+ */
+export async function openRedis({ redis: address }: Addresses): Promise<Redis> {
+  if (address === undefined) throw new Error('this scenario needs a Redis')
+  const redis = new Redis({
+    ...address,
+    lazyConnect: true,
+    enableOfflineQueue: false,
+    autoResendUnfulfilledCommands: false,
+    maxRetriesPerRequest: 0,
+  })
+  // Every command reports its own failure; without a listener the event would end the process.
+  redis.on('error', () => {})
+  await redis.connect()
+  await redis.ping()
+  return redis
+}

@@ -1,0 +1,28 @@
+#!/usr/bin/env node
+/** The command `holdfast`. */
+import { readFileSync } from 'node:fs'
+import { Command } from 'commander'
+import { endOnClosedPipe } from './closed-pipe.ts'
+import { labCommand } from './lab/args.ts'
+import { runLab, usageExitCode } from './lab/lab.ts'
+
+endOnClosedPipe()
+const { version } = JSON.parse(
+  readFileSync(new URL('../package.json', import.meta.url), 'utf8'),
+) as { version: string }
+
+const program = new Command('holdfast')
+  .description('Distributed locks that stay correct when their holder is only slow.')
+  .version(version)
+  .exitOverride()
+program.addCommand(
+  labCommand(async (options) => {
+    process.exitCode = await runLab(options, 'holdfast lab')
+  }).exitOverride(),
+)
+
+try {
+  await program.parseAsync()
+} catch (error) {
+  process.exitCode = usageExitCode(error)
+}
