@@ -1,0 +1,93 @@
+/** Questions that change nothing: who holds what, as the store sees it. */
+import type { RedisScripts } from '../../clients/redis.ts'
+import type { LockInfo } from '../../core/backend.ts'
+import type { RedisKeys } from './keys.ts'
+import { failureOf, textsOf } from './replies.ts'
+import { INSPECT, LIST } from './scripts/look.ts'
+import { foreignInfoOf, lockInfoOf } from './value.ts'
+
+/** Keys of the server that one page walks over: some tenths of a millisecond of its time. */
+const WALKED_PER_PAGE = 250
+const FIELDS_PER_LOCK = 5
+const REMEMBERED_MAX = 10_000
+
+interface Foreign {
+  readonly head: string
+  /** SHA-1 of the whole value. */
+  readonly digest: string
+}
+
+export class RedisLooking {
+  readonly #scripts: RedisScripts
+  readonly #keys: RedisKeys
+  /**
+   * The foreign values that were shown, by lock name: two of them may begin with the same 64 bytes,
+   * and a revoke must not take from another one than was seen.
+   */
+  readonly #shown = new Map<string, Foreign>()
+
+  constructor(scripts: RedisScripts, keys: RedisKeys) {
+    this.#scripts = scripts
+    this.#keys = keys
+  }
+
+  /** @throws NotALockError when what stands there never expires or is of another type. */
+  async inspect(lockName: string): Promise<LockInfo | null> {
+    const [kind = '', ...rest] = await this.#ask(lockName)
+    if (kind === 'free' || kind === 'rest') return null
+    if (kind === 'not-a-lock') throw failureOf([kind, ...rest])
+    return this.#infoOf(lockName, kind, rest)
+  }
+
+  /**
+   * The digest of the foreign value seen, or null: it is not that one any more. The digest is of the
+   * whole value, so it goes on to mean this one and no other that begins alike.
+   */
+  async digestOf(lockName: string, foreignOwner: string): Promise<string | null> {
+    const shown = this.#shown.get(lockName)
+    const [kind, , head = '', digest = ''] = await this.#ask(lockName)
+    if (kind !== 'foreign' || head !== foreignOwner) return null
+    return shown?.head === head && shown.digest !== digest ? null : digest
+  }
+
+  async *list(prefix: string, limit: number): AsyncGenerator<LockInfo, void, undefined> {
+    // SCAN may give a key twice, while the server's table grows or shrinks.
+    const listed = new Set<string>()
+    const start = this.#keys.prefix + prefix
+    const args = [String(WALKED_PER_PAGE), String(Buffer.byteLength(prefix))]
+    let cursor = '0'
+    do {
+      const [next = '0', ...fields] = textsOf(
+        await this.#scripts.run(LIST, [start], [cursor, ...args]),
+      )
+      for (let at = 0; at < fields.length; at += FIELDS_PER_LOCK) {
+        const [name = '', kind = '', ...rest] = fields.slice(at, at + FIELDS_PER_LOCK)
+        if (listed.has(name)) continue
+        if (listed.size >= limit) return
+        listed.add(name)
+        yield this.#infoOf(name, kind, rest)
+      }
+      cursor = next
+    } while (cursor !== '0')
+  }
+
+  async #ask(lockName: string): Promise<string[]> {
+    return textsOf(await this.#scripts.run(INSPECT, [this.#keys.of(lockName).lock], []))
+  }
+
+  #infoOf(
+    lockName: string,
+    kind: string,
+    [left = '', first = '', second = '']: string[],
+  ): LockInfo {
+    const remainingMs = Number(left)
+    if (kind === 'lock') return lockInfoOf(lockName, remainingMs, first, second)
+    this.#remember(lockName, { head: first, digest: second })
+    return foreignInfoOf(lockName, remainingMs, first)
+  }
+
+  #remember(lockName: string, foreign: Foreign): void {
+    if (this.#shown.size >= REMEMBERED_MAX) this.#shown.clear()
+    this.#shown.set(lockName, foreign)
+  }
+}

@@ -1,0 +1,375 @@
+/**
+ * Locks on one Redis primary.
+ *
+ * Guarantee: every change of a lock is one script, so a process that dies between two steps leaves
+ * nothing that does not end by itself, and no two requests interleave. Tokens rise over every grant
+ * of a name while the data are kept, or while the server's clock goes forward (scripts/next-token.ts).
+ *
+ * Does not guarantee: exclusion over lost data. Replication is asynchronous, so after a failover to a
+ * replica that had not got the lock, after a flush or an eviction, a second holder is possible for up
+ * to one TTL. Expiry follows the server's wall clock: a step forward ends locks early. In each case
+ * tokens still rise, and a guard at the data refuses the older holder.
+ *
+ * I1. Every key but the counters has a TTL in the same command that writes it.
+ * I2. An owner with a tombstone is never granted anything.
+ * I3. `sentAtMs` is read before a request is given to the client, so before it is queued.
+ */
+
+import {
+  type RedisClient,
+  type RedisScript,
+  type RedisScripts,
+  scriptsOf,
+} from '../../clients/redis.ts'
+import { clientOptionWarnings } from '../../clients/redis-client-options.ts'
+import { subscriberOf } from '../../clients/redis-subscriber.ts'
+import { aborted, RedisWakeUps } from '../../clients/redis-wake-ups.ts'
+import { assert } from '../../core/assert.ts'
+import type {
+  AcquireRequest,
+  AcquireResult,
+  Backend,
+  Fenced,
+  Grant,
+  HandOverResult,
+  LockInfo,
+  RenewResult,
+  RevokeOptions,
+} from '../../core/backend.ts'
+import type { Capabilities } from '../../core/capabilities.ts'
+import {
+  BackendUnavailableError,
+  InvalidArgumentError,
+  type LossReason,
+} from '../../core/errors.ts'
+import type { Warning } from '../../core/events.ts'
+import { TTL_MS_MAX, TTL_MS_MIN } from '../../core/options.ts'
+import { onAdoptSeams, type Seams, systemSeams } from '../../core/seams.ts'
+import { checkToken, parseToken, TOKEN_MAX } from '../../core/token.ts'
+import { Attempts, TOMBSTONE_MS_MIN } from './attempts.ts'
+import { RedisKeys } from './keys.ts'
+import { RedisLooking } from './looking.ts'
+import { type RedisOptions, readRedisOptions } from './options.ts'
+import { failureOf, textsOf } from './replies.ts'
+import { ACQUIRE } from './scripts/acquire.ts'
+import { CANCEL } from './scripts/cancel.ts'
+import { HAND_OVER } from './scripts/hand-over.ts'
+import { AWAIT, FACTS } from './scripts/look.ts'
+import { PROCLAIM } from './scripts/proclaim.ts'
+import { RAISE } from './scripts/raise.ts'
+import { RELEASE, REST } from './scripts/release.ts'
+import { RENEW } from './scripts/renew.ts'
+import { REVOKE } from './scripts/revoke.ts'
+import { holderOf, metadataOf, ownerMark, padToken, proclaimed, VALUE_BYTES_MAX } from './value.ts'
+
+/** A contender that waits polls at least every 1.25 s, and so renews its mark. */
+const WANT_MS = '2000'
+const REFUSED: AcquireResult = { kind: 'held', retryAfterMs: null, holder: null }
+
+/** Limits that tests change; the public factory has no such option. */
+export type RedisLimits = Readonly<{ ttlMsMin?: number; tombstonesMax?: number }>
+
+/**
+ * Locks on one Redis primary, through a client of yours: ioredis 5 or 6, node-redis 5 or 6; RESP 2
+ * or 3. Redis 6.2 or later. The client is neither opened nor closed here.
+ *
+ * @throws InvalidArgumentError when `client` is of neither family, or an option is wrong.
+ */
+export function redisBackend(client: RedisClient, options: RedisOptions = {}): Backend {
+  return redisBackendWith(systemSeams, client, options)
+}
+
+export function redisBackendWith(
+  seams: Seams,
+  client: RedisClient,
+  options: RedisOptions = {},
+  limits: RedisLimits = {},
+): Backend {
+  return new RedisBackend(seams, client, options, limits)
+}
+
+class RedisBackend implements Backend {
+  readonly capabilities: Capabilities
+  warn?: (warning: Warning) => void
+  readonly wakeUp?: (lockName: string, signal: AbortSignal) => Promise<void>
+  #seams: Seams
+  readonly #client: RedisClient
+  readonly #scripts: RedisScripts
+  readonly #keys: RedisKeys
+  readonly #source: string
+  readonly #looking: RedisLooking
+  readonly #attempts: Attempts
+  readonly #wakeUps: RedisWakeUps | null
+  /** By which contenders of this backend mark a name as wanted. */
+  readonly #waiter: string
+  /** What the client puts before our keys; null until a script has told. */
+  #clientPrefix: string | null = null
+  #hasWarnedOfOptions = false
+  #hasWarnedOfPolicy = false
+
+  constructor(seams: Seams, client: RedisClient, options: RedisOptions, limits: RedisLimits) {
+    const { keyPrefix, sourceId, subscriber } = readRedisOptions(options)
+    this.#seams = seams
+    this.#client = client
+    this.#scripts = scriptsOf(client)
+    this.#keys = new RedisKeys(keyPrefix)
+    this.#source = `redis:${keyPrefix}${sourceId}`
+    this.#looking = new RedisLooking(this.#scripts, this.#keys)
+    this.#attempts = new Attempts(limits.tombstonesMax)
+    this.#waiter = seams.nonce()
+    const open = subscriberOf(client, this.#scripts.family, subscriber)
+    this.#wakeUps =
+      open &&
+      new RedisWakeUps(
+        open,
+        () => this.#seams,
+        (channel) => this.#isTaken(channel),
+      )
+    if (open) this.wakeUp = (lockName, signal) => this.#sleep(lockName, signal)
+    this.capabilities = {
+      scope: 'network',
+      fencing: 'forward-clock',
+      expiry: 'wall-clock',
+      lossNotice: 'before',
+      order: 'queue-per-process',
+      wakeUp: open ? 'push' : 'poll',
+      ttlMsMin: limits.ttlMsMin ?? TTL_MS_MIN,
+      ttlMsMax: TTL_MS_MAX,
+    }
+    onAdoptSeams(this, (given) => {
+      this.#seams = given
+    })
+  }
+
+  async tryAcquire(request: AcquireRequest): Promise<AcquireResult> {
+    const { lockName, owner, ttlMs, holder, lockDelayMs, waits } = request
+    assert(Number.isSafeInteger(ttlMs), `the engine checks ttlMs, got ${ttlMs}`)
+    assert(ttlMs > 0, `the engine checks ttlMs, got ${ttlMs}`)
+    const { lock, counter, want } = this.#keys.of(lockName)
+    const keys = [lock, this.#keys.cancel(owner), counter]
+    const args = [owner, String(ttlMs), metadataOf(holder, lockDelayMs)]
+    if (waits) {
+      keys.push(want)
+      args.push(this.#waiter, WANT_MS)
+    }
+    const sentAtMs = this.#begin(request)
+    const { reply, isCancelled } = await this.#settle(owner, ACQUIRE, keys, args)
+    if (typeof reply === 'string' || reply instanceof Uint8Array) {
+      return this.#granted(request, String(reply), ttlMs, sentAtMs, isCancelled)
+    }
+    const [kind = '', second = '', third = '', fourth = ''] = textsOf(reply)
+    if (kind === 'held') {
+      this.#learnPrefix(lock, fourth)
+      return { kind: 'held', retryAfterMs: Number(second), holder: holderOf(third) }
+    }
+    if (kind === 'cancelled') return REFUSED
+    if (kind !== 'again') throw failureOf([kind, second, third])
+    // What is left counts from the second execution, which `sentAtMs` is before as well.
+    const lifeMs = Math.min(ttlMs, Number(third))
+    return this.#granted(request, second, lifeMs, sentAtMs, isCancelled)
+  }
+
+  async handOver(
+    grant: Grant,
+    next: AcquireRequest,
+    evenIfWanted: boolean,
+  ): Promise<HandOverResult> {
+    assert(next.lockName === grant.lockName, 'a hand-over stays on one name')
+    const { lock, want, counter } = this.#keys.of(next.lockName)
+    const { owner, ttlMs, holder, lockDelayMs } = next
+    const keys = [lock, want, counter, this.#keys.cancel(owner), this.#keys.cancel(grant.owner)]
+    const args = [ownerMark(grant.owner), owner, String(ttlMs), metadataOf(holder, lockDelayMs)]
+    args.push(this.#waiter, evenIfWanted ? '1' : '0')
+    const sentAtMs = this.#begin(next)
+    const { reply, isCancelled } = await this.#settle(owner, HAND_OVER, keys, args)
+    const [kind = '', token = '', wanted = '', left = ''] = textsOf(reply)
+    if (kind === 'freed' || kind === 'not-held') return { kind }
+    if (kind !== 'handed-over' && kind !== 'again') throw failureOf([kind])
+    const lifeMs = kind === 'again' ? Math.min(ttlMs, Number(left)) : ttlMs
+    const answer = this.#granted(next, token, lifeMs, sentAtMs, isCancelled)
+    if (answer.kind === 'held') return { kind: 'freed' }
+    return { kind: 'handed-over', grant: answer.grant, wanted: wanted === '1' }
+  }
+
+  async renew({ lockName, owner, fencingToken }: Grant, ttlMs: number): Promise<RenewResult> {
+    const { lock } = this.#keys.of(lockName)
+    const args = [ownerMark(owner), String(ttlMs), padToken(fencingToken)]
+    const sentAtMs = this.#seams.nowMs()
+    const answer = String(await this.#scripts.run(RENEW, [lock], args))
+    if (answer === 'renewed') return { kind: 'renewed', sentAtMs, ttlMs }
+    return { kind: 'lost', reason: answer as LossReason }
+  }
+
+  async release({ lockName, owner }: Grant, keepForMs: number): Promise<'released' | 'not-held'> {
+    const { lock, want } = this.#keys.of(lockName)
+    const mark = ownerMark(owner)
+    const released =
+      keepForMs > 0
+        ? await this.#scripts.run(
+            REST,
+            [lock, this.#keys.cancel(owner)],
+            [mark, String(Math.ceil(keepForMs))],
+          )
+        : await this.#scripts.run(RELEASE, [lock, want], [mark])
+    return Number(released) === 1 ? 'released' : 'not-held'
+  }
+
+  async cancel(lockName: string, owner: string): Promise<void> {
+    const { lock, want } = this.#keys.of(lockName)
+    const lifeMs = this.#attempts.cancelled(owner, this.#seams.nowMs())
+    const keys = [lock, want, this.#keys.cancel(owner)]
+    await this.#scripts.run(CANCEL, keys, [ownerMark(owner), String(lifeMs)])
+  }
+
+  async proclaim({ lockName, owner }: Fenced, value: string): Promise<'proclaimed' | 'not-held'> {
+    const { lock } = this.#keys.of(lockName)
+    const args = [ownerMark(owner), proclaimed(value), String(VALUE_BYTES_MAX)]
+    const answer = String(await this.#scripts.run(PROCLAIM, [lock], args))
+    if (answer === 'too-long') {
+      throw new InvalidArgumentError('value', value, 'text that fits beside the label')
+    }
+    return answer === 'proclaimed' ? 'proclaimed' : 'not-held'
+  }
+
+  inspect(lockName: string): Promise<LockInfo | null> {
+    return this.#looking.inspect(lockName)
+  }
+
+  list(prefix: string, limit: number): AsyncIterable<LockInfo> {
+    return this.#looking.list(prefix, limit)
+  }
+
+  async revoke(request: AcquireRequest, seen: RevokeOptions): Promise<Grant | null> {
+    const { lockName, owner, ttlMs, holder } = request
+    const { lock, counter } = this.#keys.of(lockName)
+    const wanted =
+      'foreignOwner' in seen && seen.foreignOwner !== undefined
+        ? await this.#looking.digestOf(lockName, seen.foreignOwner)
+        : padToken((seen as { fencingToken: bigint }).fencingToken)
+    if (wanted === null) return null
+    const keys = [lock, this.#keys.cancel(owner), counter, this.#keys.cancelStart]
+    const args = [owner, wanted, String(ttlMs), metadataOf(holder, 0), String(TOMBSTONE_MS_MIN)]
+    const sentAtMs = this.#begin(request)
+    const { reply, isCancelled } = await this.#settle(owner, REVOKE, keys, args)
+    const [kind = '', token = '', left = '', delay = ''] = textsOf(reply)
+    if (kind === 'gone' || kind === 'cancelled') return null
+    if (kind !== 'revoked') throw failureOf([kind])
+    const lifeMs = Math.max(1, Number(left) - Number(delay))
+    const answer = this.#granted(request, token, lifeMs, sentAtMs, isCancelled)
+    return answer.kind === 'granted' ? answer.grant : null
+  }
+
+  async raise(lockName: string, fencingTokenMin: bigint): Promise<void> {
+    checkToken(fencingTokenMin, 'fencingTokenMin')
+    if (fencingTokenMin === TOKEN_MAX) {
+      throw new InvalidArgumentError('fencingTokenMin', fencingTokenMin, 'a token below 2^63 - 1')
+    }
+    await this.#scripts.run(RAISE, [this.#keys.of(lockName).counter], [fencingTokenMin.toString()])
+  }
+
+  async close(): Promise<void> {
+    this.#wakeUps?.close()
+  }
+
+  /** I3. Of every request that may grant something. */
+  #begin({ owner, ttlMs }: AcquireRequest): number {
+    const sentAtMs = this.#seams.nowMs()
+    if (this.#attempts.isFull(sentAtMs)) {
+      throw new BackendUnavailableError('backlog', 'too many attempts had to be undone of late')
+    }
+    this.#attempts.sent(owner, ttlMs)
+    if (!this.#hasWarnedOfOptions && this.warn !== undefined) this.#warnOfOptions(this.warn)
+    return sentAtMs
+  }
+
+  async #settle(
+    owner: string,
+    script: RedisScript,
+    keys: string[],
+    args: string[],
+  ): Promise<{ reply: unknown; isCancelled: boolean }> {
+    try {
+      const reply = await this.#scripts.run(script, keys, args)
+      if (!this.#hasWarnedOfPolicy && this.warn !== undefined) this.#warnOfPolicy(keys[0] as string)
+      return { reply, isCancelled: this.#attempts.answered(owner) }
+    } catch (error) {
+      // Of an attempt that may still arrive the TTL is needed for its tombstone.
+      if (error instanceof BackendUnavailableError) this.#attempts.answered(owner)
+      throw error
+    }
+  }
+
+  #granted(
+    { lockName, owner }: AcquireRequest,
+    token: string,
+    ttlMs: number,
+    sentAtMs: number,
+    isCancelled: boolean,
+  ): AcquireResult {
+    if (isCancelled) {
+      // I2. The cancel under way does it; if that one fails, whoever sent it goes on trying.
+      this.cancel(lockName, owner).catch(() => {})
+      return REFUSED
+    }
+    const fencingToken = parseToken(token)
+    assert(fencingToken !== null, 'a grant comes with a token')
+    const source = this.#source
+    return {
+      kind: 'granted',
+      grant: { lockName, owner, fencingToken, source, ttlMs, sentAtMs },
+    }
+  }
+
+  /** @param sent The key of a lock as the server got it; as its channel it has no other prefix. */
+  #learnPrefix(lock: string, sent: string): void {
+    this.#clientPrefix ??= sent.slice(0, sent.length - lock.length)
+  }
+
+  async #sleep(lockName: string, signal: AbortSignal): Promise<void> {
+    const { lock } = this.#keys.of(lockName)
+    if (this.#clientPrefix === null) {
+      // Usually a refusal has told it. A store that cannot tell cannot wake anybody either.
+      await this.#askFacts(lock).catch(() => {})
+    }
+    if (this.#wakeUps === null || this.#clientPrefix === null) return aborted(signal)
+    return this.#wakeUps.sleep(this.#clientPrefix + lock, signal)
+  }
+
+  /** Whether the lock of a channel is taken; if so, the mark is left again. */
+  async #isTaken(channel: string): Promise<boolean> {
+    const lock = channel.slice(this.#clientPrefix?.length)
+    const { want } = this.#keys.of(lock.slice(this.#keys.prefix.length))
+    return Number(await this.#scripts.run(AWAIT, [lock, want], [this.#waiter, WANT_MS])) === 1
+  }
+
+  /** @returns The server's maxmemory-policy, or '' where this user may not ask. */
+  async #askFacts(lock: string): Promise<string> {
+    const [sent = '', policy = ''] = textsOf(await this.#scripts.run(FACTS, [lock], []))
+    this.#learnPrefix(lock, sent)
+    return policy
+  }
+
+  /** At the first use, when those who want to hear it have had time to say so. */
+  #warnOfOptions(warn: (warning: Warning) => void): void {
+    this.#hasWarnedOfOptions = true
+    for (const warning of clientOptionWarnings(this.#client, this.#scripts.family)) warn(warning)
+  }
+
+  /** After the first answer, so that no request waits for it. */
+  #warnOfPolicy(lock: string): void {
+    this.#hasWarnedOfPolicy = true
+    this.#askFacts(lock).then(
+      (value) => {
+        if (value === '' || value === 'noeviction') return
+        const option = 'maxmemory-policy'
+        const advice =
+          `set ${option} noeviction on the server of the locks: under ${value} ` +
+          'it may throw out a lock that is held, or the counter of its tokens'
+        this.warn?.({ code: 'eviction-policy', advice, option, value })
+      },
+      () => {
+        // Whatever is wrong, the next request tells its caller.
+      },
+    )
+  }
+}

@@ -1,0 +1,19 @@
+/** Replies of our own scripts, whose texts some clients give as Buffers. */
+import { assert } from '../../core/assert.ts'
+import { BackendUnavailableError, type LockError, NotALockError } from '../../core/errors.ts'
+
+/** The texts of a reply; numbers become decimal text. */
+export function textsOf(reply: unknown): string[] {
+  assert(Array.isArray(reply), 'this script answers with a list')
+  return reply.map(String)
+}
+
+/** What those replies mean that grant nothing and refuse nothing. */
+export function failureOf([kind = '', key = '', found = '']: readonly string[]): LockError {
+  if (kind === 'not-a-lock') return new NotALockError(key, found)
+  assert(kind === 'no-token', `no script answers "${kind}" here`)
+  return new BackendUnavailableError(
+    'down',
+    'no fencing token is left: the counter of this key prefix was raised to its end',
+  )
+}

@@ -1,0 +1,93 @@
+import { defineScript, type RedisScript } from '../../../clients/redis.ts'
+import { DESCRIBE } from './describe.ts'
+
+/** What stands at the key of a lock. */
+export const INSPECT: RedisScript = defineScript(
+  'inspect',
+  /* lua */ `
+-- KEYS[1] lock  string, the value of a grant; expires
+-- Reply: {kind, remaining ms, first, second}: see describe
+--   {'free'}
+--   {'not-a-lock', lock key, what it is}
+${DESCRIBE}
+local value = redis.call('MGET', KEYS[1])[1]
+if not value then
+  local kind = redis.call('TYPE', KEYS[1]).ok
+  if kind == 'none' then
+    return {'free'}
+  end
+  return {'not-a-lock', KEYS[1], 'it is a ' .. kind}
+end
+local left = redis.call('PTTL', KEYS[1])
+if left < 0 then
+  return {'not-a-lock', KEYS[1], 'it never expires'}
+end
+local kind, first, second = describe(value)
+return {kind, left, first, second}
+`,
+)
+
+/** One page of a listing. SCAN with a bound, because KEYS would hold up everybody else. */
+export const LIST: RedisScript = defineScript(
+  'list',
+  /* lua */ `
+-- KEYS[1] start   no key, but how the keys to list begin
+-- ARGV[1] cursor  '0' to begin with
+-- ARGV[2] count   how many keys of the server to walk over, about
+-- ARGV[3] bytes   of KEYS[1] at its end that belong to the lock names
+-- Reply: {next cursor, '0' at the end; then for each lock: name, kind, remaining ms, first, second}
+${DESCRIBE}
+local pattern = string.gsub(KEYS[1], '[%*%?%[%]\\\\]', '\\\\%0') .. '*'
+local page = redis.call('SCAN', ARGV[1], 'MATCH', pattern, 'COUNT', ARGV[2], 'TYPE', 'string')
+local before = #KEYS[1] - tonumber(ARGV[3])
+local reply = {page[1]}
+for _, key in ipairs(page[2]) do
+  local name = string.sub(key, before + 1)
+  if name ~= '' and string.sub(name, 1, 4) ~= '#hf:' then
+    -- A key that this user may not read is none of its locks.
+    local value = redis.pcall('MGET', key)[1]
+    local left = value and redis.call('PTTL', key) or -1
+    if left >= 0 then
+      local kind, first, second = describe(value)
+      if kind ~= 'rest' then
+        for _, part in ipairs({name, kind, left, first, second}) do
+          reply[#reply + 1] = part
+        end
+      end
+    end
+  end
+end
+return reply
+`,
+)
+
+/** Whether a name is taken; if so, says there that somebody waits. */
+export const AWAIT: RedisScript = defineScript(
+  'await',
+  /* lua */ `
+-- KEYS[1] lock       string, the value of a grant; expires
+-- KEYS[2] want       string, who waits; expires
+-- ARGV[1] mark       who waits
+-- ARGV[2] mark life  milliseconds
+-- Reply: 1 taken, 0 free
+if redis.call('EXISTS', KEYS[1]) == 0 then
+  return 0
+end
+redis.pcall('SET', KEYS[2], ARGV[1], 'PX', ARGV[2])
+return 1
+`,
+)
+
+/** What an operator should know of the server, as far as this user may ask. */
+export const FACTS: RedisScript = defineScript(
+  'facts',
+  /* lua */ `
+-- KEYS[1] lock  no key that is read: it tells what the client puts before keys
+-- Reply: {the key as sent, maxmemory-policy or ''}
+local info = redis.pcall('INFO', 'memory')
+if type(info) == 'table' then
+  info = ''
+end
+return {KEYS[1], string.match(info, 'maxmemory_policy:([%w-]+)') or ''}
+`,
+)

@@ -1,0 +1,54 @@
+/** Settings of a user's Redis client that make lost or orphaned locks likely, as warnings. */
+import type { Warning } from '../core/events.ts'
+import type { RedisClient, RedisFamily } from './redis.ts'
+
+interface Rule {
+  readonly option: string
+  /** What it should be. Whatever else it is, the warning tells. */
+  readonly wanted: unknown
+  readonly because: string
+}
+
+const RULES: Readonly<Record<RedisFamily, readonly Rule[]>> = {
+  ioredis: [
+    {
+      option: 'enableOfflineQueue',
+      wanted: false,
+      because:
+        'with the queue, a request that its caller gave up is still sent after the reconnect',
+    },
+    {
+      option: 'autoResendUnfulfilledCommands',
+      wanted: false,
+      because: 'a request that was sent before the connection ended is sent again after it',
+    },
+    {
+      option: 'maxRetriesPerRequest',
+      wanted: 0,
+      because:
+        'otherwise a request under way when the connection ends has no answer until later ' +
+        'reconnects, or, without resending, never',
+    },
+  ],
+  'node-redis': [
+    {
+      option: 'disableOfflineQueue',
+      wanted: true,
+      because:
+        'with the queue, a request that its caller gave up is still sent after the reconnect',
+    },
+  ],
+}
+
+/** One warning for each option that is not as it should be; none where options cannot be read. */
+export function clientOptionWarnings(client: RedisClient, family: RedisFamily): Warning[] {
+  const { options, isCluster } = client as { options?: unknown; isCluster?: unknown }
+  // A cluster client keeps the options of its connections elsewhere.
+  if (typeof options !== 'object' || options === null || isCluster === true) return []
+  return RULES[family].flatMap(({ option, wanted, because }) => {
+    const value = (options as Record<string, unknown>)[option]
+    if (value === wanted) return []
+    const advice = `set ${option}: ${wanted} on the client that you pass; ${because}`
+    return [{ code: 'client-option', advice, option, value } as const]
+  })
+}

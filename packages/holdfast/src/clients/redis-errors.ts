@@ -1,0 +1,120 @@
+/**
+ * What an error of a Redis client means for a request: applied, not applied, or nobody knows.
+ *
+ * "Not applied" is claimed only where the server's own words or the client's say so: the caller then
+ * undoes nothing. Everything else, above all a connection that ended under way, is unknown.
+ *
+ * The texts are those of Redis 7.0 (src/server.c, `createSharedObjects`; src/script.c) and of ioredis
+ * 5 and 6 and node-redis 5 and 6, each seen by running them. No message of ours repeats a text of
+ * theirs: those contain arguments, and an owner is a secret. The original is the `cause`.
+ */
+import {
+  BackendUnavailableError,
+  LockError,
+  OutcomeUnknownError,
+  type UnavailableReason,
+} from '../core/errors.ts'
+
+type Meaning = readonly [why: UnavailableReason, words: string]
+
+/** Replies by which the server refuses before it does anything. */
+const REFUSALS: ReadonlyMap<string, Meaning> = new Map<string, Meaning>([
+  ['LOADING', ['loading', 'it is loading its data']],
+  ['READONLY', ['read-only', 'it is a replica; the client must reach the primary']],
+  ['MISCONF', ['read-only', 'it takes no writes, because it could not save to disk']],
+  ['NOREPLICAS', ['read-only', 'it takes no writes, because too few replicas are attached']],
+  ['OOM', ['out-of-memory', 'it has used up its maxmemory']],
+  ['NOPERM', ['no-permission', 'the user may not run this command or touch this key']],
+  ['NOAUTH', ['no-permission', 'the connection has not authenticated']],
+  ['WRONGPASS', ['no-permission', 'it does not accept this name and password']],
+  ['BUSY', ['down', 'it is busy with a script of somebody']],
+  ['MASTERDOWN', ['down', 'it is a replica that has lost its primary']],
+  ['CLUSTERDOWN', ['down', 'the cluster does not serve these keys at present']],
+  ['TRYAGAIN', ['down', 'the keys are on their way to another node of the cluster']],
+  ['CROSSSLOT', ['down', 'it is a cluster, in which the keys of this lock lie apart']],
+  ['MOVED', ['down', 'it is a node of a cluster that does not have these keys']],
+  ['ASK', ['down', 'it is a node of a cluster that is handing these keys on']],
+])
+
+/** The same, under the general code ERR. */
+const ERR_REFUSALS: readonly (readonly [RegExp, Meaning])[] = [
+  // A script's commands are checked one by one; in ours the one that changes a lock comes last.
+  [/^ERR The user executing the script can't /, ['no-permission', 'the user lacks a right']],
+  [
+    /^ERR unknown command/i,
+    ['no-permission', 'it has no scripts: EVAL and EVALSHA are switched off'],
+  ],
+  [/^ERR max number of clients reached/, ['down', 'it has as many connections as it takes']],
+]
+
+/** Redis before 7.0 wraps a refusal inside a script: `ERR Error running script (…): …: -OOM …`. */
+const WRAPPED = /^ERR Error running script .*[:\s]-([A-Z]+) /
+
+const NOT_CONNECTED: Meaning = ['down', 'the client is not connected']
+
+/** Words of a client for a request that it did not send. */
+const NOT_SENT: ReadonlyMap<string, Meaning> = new Map<string, Meaning>([
+  ['The client is offline', NOT_CONNECTED],
+  ['The client is closed', ['down', 'the client is closed, or connect() was not called']],
+  ['The queue is full', ['backlog', 'the queue of the client is full']],
+  [
+    'Connection in subscriber mode, only subscriber commands may be used',
+    ['down', 'the client is in use for subscriptions; locks need a connection of their own'],
+  ],
+])
+
+/** Words of ioredis that mean "not sent" only if the client was not connected at the sending. */
+const OFFLINE_QUEUE_OFF = /enableOfflineQueue options is false$/
+const CLOSED = 'Connection is closed.'
+
+/** Whether the server does not know a script: then it did not run. */
+export function isNoScript(error: unknown): boolean {
+  return error instanceof Error && error.message.startsWith('NOSCRIPT')
+}
+
+/**
+ * The error that a caller gets; a bug is given back as it is.
+ *
+ * @param what What was being done, for the message.
+ * @param status ioredis' `status` when the request was given to the client.
+ */
+export function asRedisError(error: unknown, what: string, status?: unknown): unknown {
+  if (error instanceof LockError || isBug(error)) return error
+  const message = error instanceof Error ? error.message : ''
+  const meaning = refusal(message) ?? notSent(message, status)
+  if (meaning === null) {
+    const words = /^[A-Z]{2,} /.test(message)
+      ? 'failed inside Redis: it may have been applied in part'
+      : 'had no answer: the connection ended or the time was over'
+    return new OutcomeUnknownError(`${what} ${words}`, { cause: error })
+  }
+  const [why, words] = meaning
+  return new BackendUnavailableError(why, `Redis did not do ${what}: ${words}`, { cause: error })
+}
+
+function refusal(message: string): Meaning | null {
+  const code = /^[A-Z]+/.exec(message)?.[0] ?? ''
+  if (code !== 'ERR') return REFUSALS.get(code) ?? null
+  const wrapped = WRAPPED.exec(message)?.[1]
+  if (wrapped !== undefined) return REFUSALS.get(wrapped) ?? null
+  return ERR_REFUSALS.find(([pattern]) => pattern.test(message))?.[1] ?? null
+}
+
+function notSent(message: string, status: unknown): Meaning | null {
+  const meaning = NOT_SENT.get(message)
+  if (meaning !== undefined) return meaning
+  // A request that was sent, and is sent again after a reconnect, can end with the same words.
+  if (OFFLINE_QUEUE_OFF.test(message)) return status === 'ready' ? null : NOT_CONNECTED
+  if (message === CLOSED) return status === 'end' ? NOT_CONNECTED : null
+  return null
+}
+
+/** A mistake in code, ours or the client's: never retried, never taken for a failing store. */
+function isBug(error: unknown): boolean {
+  return (
+    error instanceof TypeError ||
+    error instanceof RangeError ||
+    error instanceof ReferenceError ||
+    error instanceof SyntaxError
+  )
+}

@@ -1,0 +1,111 @@
+/**
+ * Other people's Redis clients: the part of their shape that we call, and scripts sent through it.
+ *
+ * The user passes a client; none is imported here. Scripts only, because `sendCommand` has another
+ * signature on each of client, pool, cluster and sentinel.
+ */
+import { createHash } from 'node:crypto'
+import { InvalidArgumentError } from '../core/errors.ts'
+import { asRedisError, isNoScript } from './redis-errors.ts'
+
+type Script<A extends unknown[]> = (script: string, ...rest: A) => Promise<unknown>
+type IoArguments = [keyCount: number, ...keysAndArguments: (string | number)[]]
+type NodeArguments = [{ keys: string[]; arguments: string[] }]
+
+type IoClient = { eval: Script<IoArguments>; evalsha: Script<IoArguments> }
+type NodeClient = { eval: Script<NodeArguments>; evalSha: Script<NodeArguments> }
+
+/** A client of ioredis 5 or 6, or of node-redis 5 or 6; RESP 2 or 3. */
+export type RedisClient = IoClient | NodeClient
+
+export type RedisFamily = 'ioredis' | 'node-redis'
+
+/** A Lua script and the name under which Redis caches it. */
+export interface RedisScript {
+  /** For messages: what was being done. */
+  readonly name: string
+  readonly lua: string
+  /** 40 hexadecimal digits, as Redis computes them over the same text. */
+  readonly sha1: string
+}
+
+export function defineScript(name: string, lua: string): RedisScript {
+  return { name, lua, sha1: createHash('sha1').update(lua).digest('hex') }
+}
+
+/** Runs scripts on one client, whichever family it is of. */
+export interface RedisScripts {
+  readonly family: RedisFamily
+  /**
+   * EVALSHA, and EVAL once where the server does not know the script (a restart, a failover, SCRIPT
+   * FLUSH): it did not run then, so nothing happens twice.
+   *
+   * @returns The reply as the client gives it; texts may be Buffers.
+   * @throws BackendUnavailableError when nothing was applied, OutcomeUnknownError when it may have
+   *   been. A bug (`TypeError` and the like) is thrown as it is.
+   */
+  run(script: RedisScript, keys: string[], args: string[]): Promise<unknown>
+}
+
+const ALLOWED =
+  'a client of ioredis 5 or 6 (eval, evalsha) or of node-redis 5 or 6 (eval, evalSha), made by you'
+
+/** @throws InvalidArgumentError when `client` is of neither family. */
+export function scriptsOf(client: RedisClient): RedisScripts {
+  const shape = client as Partial<Record<'eval' | 'evalsha' | 'evalSha', unknown>> | null
+  if (typeof shape === 'object' && shape !== null && typeof shape.eval === 'function') {
+    if (typeof shape.evalsha === 'function') return new IoScripts(client as IoClient)
+    if (typeof shape.evalSha === 'function') return new NodeScripts(client as NodeClient)
+  }
+  throw new InvalidArgumentError('client', client, ALLOWED)
+}
+
+class IoScripts implements RedisScripts {
+  readonly family = 'ioredis'
+  readonly #client: IoClient & { readonly status?: unknown }
+
+  constructor(client: IoClient) {
+    this.#client = client
+  }
+
+  async run(script: RedisScript, keys: string[], args: string[]): Promise<unknown> {
+    const client = this.#client
+    // Some of the client's errors say "not sent" only together with the status at the sending.
+    let status = client.status
+    try {
+      return await client.evalsha(script.sha1, keys.length, ...keys, ...args)
+    } catch (error) {
+      if (!isNoScript(error)) throw asRedisError(error, script.name, status)
+    }
+    status = client.status
+    try {
+      return await client.eval(script.lua, keys.length, ...keys, ...args)
+    } catch (error) {
+      throw asRedisError(error, script.name, status)
+    }
+  }
+}
+
+class NodeScripts implements RedisScripts {
+  readonly family = 'node-redis'
+  readonly #client: NodeClient
+
+  constructor(client: NodeClient) {
+    this.#client = client
+  }
+
+  async run(script: RedisScript, keys: string[], args: string[]): Promise<unknown> {
+    const client = this.#client
+    const options = { keys, arguments: args }
+    try {
+      return await client.evalSha(script.sha1, options)
+    } catch (error) {
+      if (!isNoScript(error)) throw asRedisError(error, script.name)
+    }
+    try {
+      return await client.eval(script.lua, options)
+    } catch (error) {
+      throw asRedisError(error, script.name)
+    }
+  }
+}
