@@ -112,7 +112,12 @@ class MemoryBackend implements Backend<ProcessCapabilities> {
     if (this.#tombstones.has(owner, nowMs)) {
       return { kind: 'held', retryAfterMs: null, holder: null }
     }
-    return { kind: 'granted', grant: this.#grant(request, nowMs) }
+    if (this.#entries.size >= this.#namesMax) {
+      throw new BackendUnavailableError('out-of-memory', `${this.#namesMax} names are taken`)
+    }
+    const granted = this.#entryOf(request, nowMs + request.ttlMs)
+    this.#entries.set(granted)
+    return { kind: 'granted', grant: this.#grantOf(granted, nowMs) }
   }
 
   async wakeUp(lockName: string, signal: AbortSignal): Promise<void> {
@@ -167,7 +172,6 @@ class MemoryBackend implements Backend<ProcessCapabilities> {
 
   async cancel(lockName: string, owner: string): Promise<void> {
     const nowMs = this.#now()
-    // First, because it can be refused, and then nothing must have been applied.
     this.#tombstones.add(owner, nowMs)
     if (this.#entries.at(lockName, nowMs)?.owner === owner) this.#free(lockName)
   }
@@ -206,12 +210,12 @@ class MemoryBackend implements Backend<ProcessCapabilities> {
     if (entry.owner === request.owner) return this.#revokerGrant(entry, nowMs)
     if (!('fencingToken' in seen) || entry.fencingToken !== seen.fencingToken) return null
     if (this.#tombstones.has(request.owner, nowMs)) return null
-    this.#tombstones.add(entry.owner, nowMs)
     const taken: Entry = {
       ...this.#entryOf(request, entry.endsAtMs),
       lockDelayMs: entry.lockDelayMs,
       revokedOwner: entry.owner,
     }
+    this.#tombstones.add(entry.owner, nowMs)
     this.#entries.set(taken)
     // Last, because it may run code of the old holder that asks this backend again.
     entry.onLost('revoked')
@@ -246,17 +250,12 @@ class MemoryBackend implements Backend<ProcessCapabilities> {
     return entry?.owner === owner && entry.fencingToken === fencingToken ? entry : undefined
   }
 
-  #grant(request: AcquireRequest, nowMs: number): Grant {
-    if (this.#entries.size >= this.#namesMax) {
-      throw new BackendUnavailableError('out-of-memory', `${this.#namesMax} names are taken`)
-    }
-    const entry = this.#entryOf(request, nowMs + request.ttlMs)
-    this.#entries.set(entry)
-    return this.#grantOf(entry, nowMs)
-  }
-
+  /** Of everything that may be granted. Throws before anything is applied. */
   #entryOf(request: AcquireRequest, endsAtMs: number): Entry {
     const { lockName, owner, ttlMs, lockDelayMs, holder, onLost } = request
+    if (this.#tombstones.isFull) {
+      throw new BackendUnavailableError('backlog', 'too many attempts were cancelled of late')
+    }
     assert(Number.isFinite(ttlMs), `the engine checks ttlMs, got ${ttlMs}`)
     assert(ttlMs > 0, `the engine checks ttlMs, got ${ttlMs}`)
     return {
@@ -312,7 +311,7 @@ class MemoryBackend implements Backend<ProcessCapabilities> {
 
   /** I3: with two clocks an entry would end early for one of their users. */
   #adopt(given: Seams): void {
-    const used = this.#adopted || this.#entries.size > 0 || this.#tombstones.size > 0
+    const used = this.#adopted || this.#entries.size > 0 || !this.#tombstones.isEmpty
     if (used && Math.abs(given.nowMs() - this.#seams.nowMs()) > SAME_CLOCK_MS) {
       throw new InvalidArgumentError('clock', given, 'the clock that this backend is used with')
     }
