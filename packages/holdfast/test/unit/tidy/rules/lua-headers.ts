@@ -13,24 +13,44 @@ const HEADER = /^\s*--\s*(KEYS|ARGV)\[(\d+)(\.\.)?\]/gm
 /** Strings and comments, long and short; the first alternative that fits at a place wins. */
 const NO_CODE =
   /--\[(=*)\[[\s\S]*?\]\1\]|--[^\n]*|\[(=*)\[[\s\S]*?\]\2\]|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'/g
+const LUA_CALL = /\bredis\.p?call\b/
+const SOURCE = 'packages/holdfast/src/'
 const CONSTANTS_DEPTH_MAX = 5
 
-export const luaHeaders: Rule = (files) =>
-  files
-    .filter(isCode)
-    .filter(({ path }) => path.startsWith('packages/holdfast/src/'))
-    .flatMap((file) => scriptsOf(files, file))
+export const luaHeaders: Rule = (files) => {
+  const reading: Reading = { files, reached: new Set() }
+  const sources = files.filter(isCode).filter(({ path }) => path.startsWith(SOURCE))
+  const complaints = sources.flatMap((file) => scriptsOf(reading, file))
+  return [...complaints, ...sources.flatMap((file) => strayTexts(reading, file))]
+}
 
-function scriptsOf(files: readonly TextFile[], file: TextFile): string[] {
+interface Reading {
+  readonly files: readonly TextFile[]
+  /** The literals that some script is made of. */
+  readonly reached: Set<ts.Node>
+}
+
+function scriptsOf(reading: Reading, file: TextFile): string[] {
   const found: string[] = []
   walk(parse(file), (node) => {
     if (!ts.isCallExpression(node) || !isDefinition(node)) return
     const [name, script] = node.arguments
     if (!name || !script) return
-    const text = textOf(files, file, script)
+    const text = textOf(reading, file, script)
     const where = `${at(file, node)}: script ${name.getText()}`
     if (text === null) found.push(`${where} is not made of constants that can be read here`)
     else found.push(...checkScript(text).map((complaint) => `${where} ${complaint}`))
+  })
+  return found
+}
+
+/** A script that is sent in another way would have no header that anybody checks. */
+function strayTexts({ reached }: Reading, file: TextFile): string[] {
+  const found: string[] = []
+  walk(parse(file), (node) => {
+    const isText = ts.isStringLiteralLike(node) || ts.isTemplateExpression(node)
+    if (!isText || reached.has(node) || !LUA_CALL.test(node.getText())) return
+    found.push(`${at(file, node)}: has Lua that no defineScript uses`)
   })
   return found
 }
@@ -40,23 +60,19 @@ function isDefinition({ expression }: ts.CallExpression): boolean {
 }
 
 /** The text of a literal, of a constant here or imported, or of a template made of these. */
-function textOf(
-  files: readonly TextFile[],
-  file: TextFile,
-  node: ts.Expression,
-  depth = 0,
-): string | null {
+function textOf(reading: Reading, file: TextFile, node: ts.Expression, depth = 0): string | null {
+  reading.reached.add(node)
   if (ts.isStringLiteralLike(node) || ts.isNumericLiteral(node)) return node.text
   if (ts.isTemplateExpression(node)) {
     const parts = node.templateSpans.map(({ expression, literal }) => {
-      const text = textOf(files, file, expression, depth)
+      const text = textOf(reading, file, expression, depth)
       return text === null ? null : text + literal.text
     })
     return parts.includes(null) ? null : node.head.text + parts.join('')
   }
   if (!ts.isIdentifier(node) || depth >= CONSTANTS_DEPTH_MAX) return null
-  const constant = findConstant(files, file, node.text)
-  return constant && textOf(files, constant.file, constant.value, depth + 1)
+  const constant = findConstant(reading.files, file, node.text)
+  return constant && textOf(reading, constant.file, constant.value, depth + 1)
 }
 
 function findConstant(

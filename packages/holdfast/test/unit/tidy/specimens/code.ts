@@ -144,6 +144,19 @@ export const CODE_SPECIMENS: readonly Specimen[] = [
   },
   {
     rule: luaHeaders,
+    title: 'Lua that is sent without being defined',
+    files: {
+      [SCRIPTS]: `const PART = "redis.call('GET', name)"\n${script('OTHER', '\nreturn 1\n')}`,
+      [`${SRC}/clients/redis.ts`]: "\nclient.eval(`return redis.pcall('TIME')`)\n",
+      'packages/cli/src/main.ts': 'const a = "redis.call(\'GET\', name)"\n',
+    },
+    complaints: [
+      `${SCRIPTS}:1: has Lua that no defineScript uses`,
+      `${SRC}/clients/redis.ts:2: has Lua that no defineScript uses`,
+    ],
+  },
+  {
+    rule: luaHeaders,
     title: 'nothing: a header for each, and one for the rest',
     files: {
       [SCRIPTS]: script(
