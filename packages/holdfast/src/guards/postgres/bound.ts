@@ -62,3 +62,34 @@ export class Bound {
     }
   }
 }
+
+type Watcher = Readonly<{ bound: Bound; tell: () => void }>
+const watchers = new WeakMap<AbortSignal, Set<Watcher>>()
+
+/**
+ * Calls `tell` when the signal of the call's lease aborts because the lease is over.
+ *
+ * One listener for each signal, however many calls: adding and removing one each time cost as much
+ * as all the rest of a call. The signal of an election's term also aborts when draining begins, while
+ * the term is still good: only the validity decides.
+ *
+ * @returns The function that ends the watch.
+ */
+export function onLoss(bound: Bound, tell: () => void): () => void {
+  const { signal } = bound
+  if (signal === undefined) return () => undefined
+  let watching = watchers.get(signal)
+  if (watching === undefined) {
+    const own = new Set<Watcher>()
+    watching = own
+    watchers.set(signal, own)
+    const onAbort = (): void => {
+      for (const watcher of own) if (watcher.bound.loss() !== null) watcher.tell()
+    }
+    signal.addEventListener('abort', onAbort, { once: true })
+  }
+  const own = watching
+  const watcher: Watcher = { bound, tell }
+  own.add(watcher)
+  return () => own.delete(watcher)
+}

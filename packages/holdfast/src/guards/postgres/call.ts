@@ -5,6 +5,7 @@ import { checkFenced } from '../../core/guard.ts'
 import type { Seams } from '../../core/seams.ts'
 import { Bound } from './bound.ts'
 import { KnownResources } from './claiming.ts'
+import { Deadlines } from './deadlines.ts'
 import { type GuardSettings, storableText } from './options.ts'
 import { type Claim, Statements } from './statements.ts'
 import { Turns } from './turns.ts'
@@ -17,6 +18,7 @@ export interface Parts<C extends PgClient> {
   readonly seams: Seams
   readonly known: KnownResources
   readonly turns: Turns
+  readonly deadlines: Deadlines
 }
 
 export interface Call {
@@ -36,7 +38,9 @@ export function partsOf<C extends PgClient>(
   const turns = turnsOf.get(pool) ?? new Turns(seams)
   turnsOf.set(pool, turns)
   const statements = new Statements(settings.schema)
-  return { pool, settings, statements, seams, known: new KnownResources(), turns }
+  const known = new KnownResources()
+  const deadlines = new Deadlines(seams)
+  return { pool, settings, statements, seams, known, turns, deadlines }
 }
 
 /** Checks what the caller presents, before anything is sent. */

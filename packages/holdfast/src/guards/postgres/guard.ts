@@ -9,7 +9,7 @@ import { type Call, callOf, inTurn, type Parts, partsOf } from './call.ts'
 import { type Ask, beginAndClaim, type Claimed, claimByParts, readRow } from './claiming.ts'
 import { ddlOf, migrate } from './migrate.ts'
 import { type PostgresGuardOptions, readGuardOptions, storableText } from './options.ts'
-import { borrow } from './session.ts'
+import { borrow, transactionStatus } from './session.ts'
 import { claimFailed, claimFailedInside, runGuarded } from './transaction.ts'
 
 export interface PostgresGuard<Tx> extends TransactionalGuard<Tx> {
@@ -78,9 +78,8 @@ class PoolGuard<C extends PgClient> implements PostgresGuard<C> {
 
   async highest(resource: string): Promise<Omit<Fenced, 'lockName'> | null> {
     storableText('resource', resource)
-    const { pool, statements, settings, seams } = this.#parts
-    const noLease = { signal: undefined, loss: () => null }
-    const session = await borrow(pool, noLease, settings.timeoutMs, seams)
+    const { pool, statements, settings, deadlines } = this.#parts
+    const session = await borrow(pool, settings.timeoutMs, deadlines)
     try {
       const { rows } = await session.send(statements.read, [resource], settings.timeoutMs)
       session.giveBack()
@@ -94,8 +93,7 @@ class PoolGuard<C extends PgClient> implements PostgresGuard<C> {
 
   /** The transaction is the caller's: nothing is set, retried or rolled back in it here. */
   async #claimIn(tx: C, { claim, fenced }: Call): Promise<{ seq: bigint }> {
-    const status = (tx as { getTransactionStatus?(): string | null }).getTransactionStatus?.()
-    if (status === 'I') {
+    if (transactionStatus(tx) === 'I') {
       throw new InvalidArgumentError('tx', tx, 'a client inside a transaction: send BEGIN first')
     }
     const { statements, settings } = this.#parts

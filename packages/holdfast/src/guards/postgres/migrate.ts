@@ -21,8 +21,6 @@ const LOCK_KEY = '1752132708, 1717662580'
 const COLLISIONS = ['23505', '42P06', '42P07']
 const TRIES_MAX = 3
 
-const NO_LEASE = { signal: undefined, loss: () => null }
-
 /** The whole definition as one text, for whoever may create what the guard's role may not. */
 export function ddlOf(schema: string): string {
   return `${definitions(schema).join(';\n')};\n`
@@ -42,7 +40,7 @@ export async function migrate<C extends PgClient>(parts: Parts<C>): Promise<void
 
 async function migrateOnce<C extends PgClient>(parts: Parts<C>): Promise<void> {
   const { timeoutMs, schema } = parts.settings
-  const session = await borrow(parts.pool, NO_LEASE, timeoutMs, parts.seams)
+  const session = await borrow(parts.pool, timeoutMs, parts.deadlines)
   const answerMs = 2 * timeoutMs
   try {
     // A role that may not create anything can still find that all is there.

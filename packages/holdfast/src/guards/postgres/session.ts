@@ -16,8 +16,7 @@ import {
   unavailable,
 } from '../../clients/postgres.ts'
 import { BackendUnavailableError } from '../../core/errors.ts'
-import type { Seams } from '../../core/seams.ts'
-import type { Bound } from './bound.ts'
+import type { Deadlines, Wait } from './deadlines.ts'
 
 /** A ROLLBACK waits for nothing; one that takes longer is not going to be answered. */
 const ROLLBACK_MS = 2000
@@ -28,19 +27,33 @@ type Wired = { readonly connection?: { readonly stream?: { destroy?(): void } } 
 /** The driver tells its transaction status since version 8.21: I idle, T in one, E in a failed one. */
 type WithStatus = { getTransactionStatus?(): string | null }
 
+/** As the driver tells it; null: it does not. */
+export function transactionStatus(client: PgClient): string | null {
+  return (client as WithStatus).getTransactionStatus?.() ?? null
+}
+
 export class Session<C extends PgClient> {
   readonly client: C
   readonly #pooled: PgPooled<C>
-  readonly #seams: Seams
+  readonly #deadlines: Deadlines
   #isOver = false
-  /** What the client reported outside any statement. */
+  /** Why the connection is of no more use. */
   #failure: unknown = null
 
-  constructor(pooled: PgPooled<C>, seams: Seams) {
+  constructor(pooled: PgPooled<C>, deadlines: Deadlines) {
     this.client = pooled
     this.#pooled = pooled
-    this.#seams = seams
+    this.#deadlines = deadlines
     pooled.on?.('error', this.#onError)
+  }
+
+  /** For the answer to the one statement of ours that is on its way. */
+  readonly #wait: Wait = {
+    untilMs: 0,
+    onEnd: () => {
+      this.#failure ??= new BackendUnavailableError('down', 'PostgreSQL: no answer in time')
+      this.destroy()
+    },
   }
 
   readonly #onError = (error: unknown): void => {
@@ -57,19 +70,23 @@ export class Session<C extends PgClient> {
     return !this.#isOver && this.#failure === null
   }
 
-  get transactionStatus(): string | null {
-    return (this.client as WithStatus).getTransactionStatus?.() ?? null
-  }
-
   /** Of a connection that is over: whether `error` says no more than that. */
   isOwnEnd(error: unknown): boolean {
     return isCausedBy(error, this.#failure) || isConnectionLoss(error)
   }
 
-  /** Sends one text; several statements in it are one round trip, and the last one's answer counts. */
+  /**
+   * Sends one text; several statements in it are one round trip, and the last one's answer counts.
+   * Without an answer within `withinMs` the connection is destroyed, which makes the driver reject.
+   */
   async send(text: string, values: string[] | undefined, withinMs: number): Promise<PgAnswer> {
-    const answer = values === undefined ? this.client.query(text) : this.client.query(text, values)
-    return lastAnswer(await this.#within(answer, withinMs))
+    this.#deadlines.start(this.#wait, withinMs)
+    try {
+      const { client } = this
+      return lastAnswer(await (values ? client.query(text, values) : client.query(text)))
+    } finally {
+      this.#deadlines.stop(this.#wait)
+    }
   }
 
   /**
@@ -79,56 +96,40 @@ export class Session<C extends PgClient> {
    */
   async rollBack(): Promise<boolean> {
     try {
-      if (!this.isUsable) throw this.#failure
-      await this.send('ROLLBACK', undefined, ROLLBACK_MS)
-      this.giveBack()
-      return true
-    } catch {
+      if (this.isUsable) await this.send('ROLLBACK', undefined, ROLLBACK_MS)
+    } catch (error) {
       // The caller has a reason of its own for the rollback, and that is what it must see.
-      this.destroy()
-      return false
+      this.#failure ??= error
     }
+    const wasAlive = this.isUsable
+    this.giveBack()
+    return wasAlive
   }
 
   giveBack(): void {
-    if (this.#failure !== null) return this.destroy()
+    if (!this.isUsable) return this.destroy()
     this.#end(false)
     this.#pooled.removeListener?.('error', this.#onError)
   }
 
   /** The server ends the transaction when it sees the connection gone. */
   destroy(): void {
-    if (this.#isOver)
-      return // The socket first: what the server still sends would reach the pool as an `error` event of a
-      // connection that it has already written off, and an unheard one ends the process. Our own
-      // listener stays for the same reason.
-    ;(this.client as Wired).connection?.stream?.destroy?.()
+    if (this.#isOver) return
+    const { connection } = this.client as Wired
+    // The socket first: what the server still sends would reach the pool as an `error` event of a
+    // connection that it has already written off, and an unheard one ends the process. Our own
+    // listener stays for the same reason.
+    connection?.stream?.destroy?.()
     this.#end(true)
   }
 
   #end(destroy: boolean): void {
-    if (this.#isOver) return
     this.#isOver = true
     try {
       this.#pooled.release(destroy)
     } catch {
       // Only when it was released already, by whoever was not to: there is nothing left to give back.
     }
-  }
-
-  #within<T>(answer: Promise<T>, withinMs: number): Promise<T> {
-    return new Promise((resolve, reject) => {
-      const cancelTimer = this.#seams.after(
-        withinMs,
-        () => {
-          this.destroy()
-          const what = `no answer within ${Math.round(withinMs)} ms`
-          reject(new BackendUnavailableError('down', `PostgreSQL: ${what}`))
-        },
-        true,
-      )
-      answer.then(resolve, reject).finally(cancelTimer)
-    })
   }
 }
 
@@ -137,45 +138,33 @@ export class Session<C extends PgClient> {
  *
  * @param withinMs The pool itself may have no bound, and nobody can leave its queue: a connection
  *   that comes too late is given back at once.
- * @throws LeaseLostError, BackendUnavailableError.
+ * @throws BackendUnavailableError.
  */
 export function borrow<C extends PgClient>(
   pool: PgPool<C>,
-  bound: Pick<Bound, 'signal' | 'loss'>,
   withinMs: number,
-  seams: Seams,
+  deadlines: Deadlines,
 ): Promise<Session<C>> {
   return new Promise((resolve, reject) => {
-    const { signal } = bound
     let isWaiting = true
-    const stop = (): void => {
-      isWaiting = false
-      cancelTimer()
-      signal?.removeEventListener('abort', onAbort)
+    const wait: Wait = {
+      untilMs: 0,
+      onEnd: () => {
+        isWaiting = false
+        const what = `no connection from the pool within ${Math.round(withinMs)} ms`
+        reject(new BackendUnavailableError('backlog', `PostgreSQL: ${what}`))
+      },
     }
-    const onAbort = (): void => {
-      const loss = bound.loss()
-      if (loss === null) return
-      stop()
-      reject(loss.error)
-    }
-    const giveUp = (): void => {
-      stop()
-      const what = `no connection from the pool within ${Math.round(withinMs)} ms`
-      reject(bound.loss()?.error ?? new BackendUnavailableError('backlog', `PostgreSQL: ${what}`))
-    }
-    const cancelTimer = seams.after(withinMs, giveUp, true)
-    signal?.addEventListener('abort', onAbort)
+    deadlines.start(wait, withinMs)
     connect(pool).then(
       (pooled) => {
         if (!isWaiting) return pooled.release()
-        stop()
-        resolve(new Session(pooled, seams))
+        deadlines.stop(wait)
+        resolve(new Session(pooled, deadlines))
       },
       (error) => {
-        if (!isWaiting) return
-        stop()
-        reject(bound.loss()?.error ?? unavailable(error, 'no connection'))
+        deadlines.stop(wait)
+        reject(unavailable(error, 'no connection'))
       },
     )
   })
@@ -183,5 +172,5 @@ export function borrow<C extends PgClient>(
 
 /** A pool that throws instead of rejecting rejects here. */
 async function connect<C extends PgClient>(pool: PgPool<C>): Promise<PgPooled<C>> {
-  return await pool.connect()
+  return pool.connect()
 }

@@ -16,12 +16,11 @@
  * still on its way applies it. Hence the probe: an insertion of the same key waits for the other one,
  * and everything here is rolled back.
  */
-import type { PgClient, PgPool } from '../../clients/postgres.ts'
-import type { Seams } from '../../core/seams.ts'
+import type { PgClient } from '../../clients/postgres.ts'
 import { type Parts, pause } from './call.ts'
 import { type FenceRow, readRow } from './claiming.ts'
 import { borrow } from './session.ts'
-import { beginText, type Claim, limitsText, type Statements } from './statements.ts'
+import { beginText, type Claim, limitsText } from './statements.ts'
 
 export type Settled = 'committed' | 'not-committed' | 'unknown'
 
@@ -32,9 +31,6 @@ const SETTLE_MS_MAX = 30_000
 const RETRY_DELAY_MS = 50
 const RETRY_DELAY_MS_MAX = 1000
 
-/** The lease may be over: looking needs none. */
-const NO_LEASE = { signal: undefined, loss: () => null }
-
 /** @param limitMs The time-outs of the transaction in question. */
 export async function settle<C extends PgClient>(
   parts: Parts<C>,
@@ -42,13 +38,13 @@ export async function settle<C extends PgClient>(
   seq: bigint,
   limitMs: number,
 ): Promise<Settled> {
-  const { pool, statements, seams } = parts
+  const { seams } = parts
   const untilMs = seams.nowMs() + Math.min(limitMs + ALLOWANCE_MS, SETTLE_MS_MAX)
   for (let delayMs = RETRY_DELAY_MS; ; delayMs = Math.min(delayMs * 2, RETRY_DELAY_MS_MAX)) {
     const restMs = Math.floor(untilMs - seams.nowMs())
     if (restMs <= 0) return 'unknown'
     try {
-      return await look(pool, statements, claim, seq, restMs, seams)
+      return await look(parts, claim, seq, restMs)
     } catch {
       // No connection, or the old transaction has not ended: looked at again until time is up.
       await pause(seams, delayMs)
@@ -57,14 +53,12 @@ export async function settle<C extends PgClient>(
 }
 
 async function look<C extends PgClient>(
-  pool: PgPool<C>,
-  statements: Statements,
+  { pool, statements, deadlines }: Parts<C>,
   claim: Claim,
   seq: bigint,
   restMs: number,
-  seams: Seams,
 ): Promise<Settled> {
-  const session = await borrow(pool, NO_LEASE, restMs, seams)
+  const session = await borrow(pool, restMs, deadlines)
   try {
     await session.send(`${beginText('read committed')}; ${limitsText(restMs)}`, undefined, restMs)
     const probed = await session.send(statements.probe, [claim.resource], restMs)

@@ -17,15 +17,15 @@
  */
 import { type PgClient, sqlState, unavailable } from '../../clients/postgres.ts'
 import {
-  BackendUnavailableError,
   GuardBusyError,
   InvalidArgumentError,
   LockError,
   OutcomeUnknownError,
 } from '../../core/errors.ts'
+import { type Bound, onLoss } from './bound.ts'
 import { type Call, type Parts, pause } from './call.ts'
 import type { Claimed, Opening } from './claiming.ts'
-import { borrow, type Session } from './session.ts'
+import { borrow, type Session, transactionStatus } from './session.ts'
 import { settle } from './settle.ts'
 
 /** May run several times; must not end the transaction, nor release the client. */
@@ -81,15 +81,10 @@ async function attemptOnce<C extends PgClient, T>(
   work: Work<C, T>,
 ): Promise<Attempt<T>> {
   const { bound, claim, fenced } = call
-  const session = await borrow(parts.pool, bound, bound.remainingMs(), parts.seams)
-  const lost = bound.loss()
-  if (lost !== null) {
-    session.giveBack()
-    throw lost.error
-  }
+  const session = await borrowFor(parts, bound)
   const limitMs = bound.limitMs()
   const run: Run<C> = { parts, call, session, limitMs, beganAtMs: parts.seams.nowMs() }
-  const unwatch = destroyOnLoss(run)
+  const unwatch = onLoss(bound, () => session.destroy())
   let claimed: Claimed | null = null
   let value: T
   try {
@@ -109,16 +104,18 @@ async function attemptOnce<C extends PgClient, T>(
   return commit(run, claimed, value)
 }
 
-/** @returns The function that ends the watch. */
-function destroyOnLoss<C extends PgClient>({ call, session }: Run<C>): () => void {
-  const { bound } = call
-  const { signal } = bound
-  // The signal of an election's term aborts when draining begins; only the validity decides.
-  const onAbort = (): void => {
-    if (bound.loss() !== null) session.destroy()
+/** The pool may keep a call waiting until its lease is over. */
+async function borrowFor<C extends PgClient>(parts: Parts<C>, bound: Bound): Promise<Session<C>> {
+  let session: Session<C> | null = null
+  try {
+    session = await borrow(parts.pool, bound.remainingMs(), parts.deadlines)
+    bound.assertValid()
+    return session
+  } catch (error) {
+    session?.giveBack()
+    bound.assertValid()
+    throw error
   }
-  signal?.addEventListener('abort', onAbort)
-  return () => signal?.removeEventListener('abort', onAbort)
 }
 
 async function commit<C extends PgClient, T>(
@@ -131,7 +128,7 @@ async function commit<C extends PgClient, T>(
     session.destroy()
     throw explain(run, session.failure, false, false)
   }
-  if (session.transactionStatus === 'I') {
+  if (transactionStatus(session.client) === 'I') {
     session.giveBack()
     throw new OutcomeUnknownError(
       'the function given to transaction() ended the transaction itself: what it did before was ' +
@@ -216,8 +213,7 @@ function explain<C extends PgClient>(
     (state === '57014' && elapsedMs >= limitMs - slackMs) ||
     (state === '55P03' && (!isTheirs || elapsedMs >= limitMs - slackMs))
   const isOver = !wasAlive && (error === null || session.isOwnEnd(error))
-  const isUnanswered = !isTheirs && error instanceof BackendUnavailableError
-  if (isCut || isOver || isUnanswered) {
+  if (isCut || isOver) {
     const lost = call.bound.loss(slackMs)
     if (lost !== null) return lost.error
     const wasIdle = state === '25P03' || sqlState(session.failure) === '25P03'
@@ -225,7 +221,8 @@ function explain<C extends PgClient>(
       const what = `the server ended the transaction at its time-out of ${limitMs} ms`
       return new GuardBusyError(resource, what, { cause: error ?? session.failure })
     }
-    if (isOver) return unavailable(error ?? session.failure, 'the connection was lost')
+    if (session.failure instanceof LockError) return session.failure
+    return unavailable(error ?? session.failure, 'the connection was lost')
   }
   if (isTheirs || error instanceof LockError || state === '57014') return error
   return claimFailed(run.parts.settings.schema, error)

@@ -21,7 +21,8 @@ export class Turns {
   }
 
   async run<T>(key: string, resource: string, bound: Bound, call: () => Promise<T>): Promise<T> {
-    await this.#turn(key, resource, bound)
+    const turn = this.#turn(key, resource, bound)
+    if (turn !== undefined) await turn
     try {
       return await call()
     } finally {
