@@ -42,10 +42,11 @@ export function readRedisOptions(options: RedisOptions): RedisSettings {
       throw new InvalidArgumentError(name, value, `one of ${[...NAMES].join(', ')}`)
     }
   }
+  const { keyPrefix = KEY_PREFIX_DEFAULT, subscriber, sourceId = '' } = options
   return {
-    keyPrefix: shortText('keyPrefix', options.keyPrefix ?? KEY_PREFIX_DEFAULT),
-    subscriber: readSubscriber(options.subscriber),
-    sourceId: shortText('sourceId', options.sourceId ?? ''),
+    keyPrefix: shortText('keyPrefix', keyPrefix),
+    subscriber: readSubscriber(subscriber),
+    sourceId: shortText('sourceId', sourceId),
   }
 }
 

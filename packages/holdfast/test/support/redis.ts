@@ -1,0 +1,157 @@
+/** The four clients that are supported, one way to open each, and a look into the server beside them. */
+import { type AddressInfo, connect as connectTcp, createServer, type Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Redis } from 'ioredis'
+import { Redis as Redis5 } from 'ioredis5'
+import { createClient } from 'redis'
+import { createClient as createClient5 } from 'redis5'
+import type { RedisClient } from '../../src/redis.ts'
+
+export const CLIENT_NAMES = ['ioredis 5', 'ioredis 6', 'node-redis 5', 'node-redis 6'] as const
+export type ClientName = (typeof CLIENT_NAMES)[number]
+
+export interface ClientOptions {
+  readonly username?: string
+  readonly password?: string
+  /** True: what a client does by itself, offline queue and resending; false, the default: none of it. */
+  readonly queues?: boolean
+  /** ioredis, and node-redis 6. */
+  readonly keyPrefix?: string
+}
+
+export interface OpenClient {
+  readonly client: RedisClient
+  end(): void
+}
+
+const CAREFUL = {
+  enableOfflineQueue: false,
+  autoResendUnfulfilledCommands: false,
+  maxRetriesPerRequest: 0,
+}
+
+/** Resolves when it is connected. Its errors are listened to. */
+export async function openClient(
+  name: ClientName,
+  port: number,
+  options: ClientOptions = {},
+): Promise<OpenClient> {
+  const { queues = false, ...rest } = options
+  if (name.startsWith('ioredis')) {
+    const given = { ...rest, ...(queues ? {} : CAREFUL), host: '127.0.0.1', port }
+    const client = name === 'ioredis 5' ? new Redis5(given) : new Redis(given)
+    client.on('error', () => undefined)
+    await untilReady(client)
+    return { client, end: () => client.disconnect() }
+  }
+  const given = { ...rest, disableOfflineQueue: !queues, socket: { host: '127.0.0.1', port } }
+  if (name === 'node-redis 5') {
+    const client = createClient5(given)
+    client.on('error', () => undefined)
+    await client.connect()
+    return { client, end: () => (client.isOpen ? client.destroy() : undefined) }
+  }
+  const client = createClient(given)
+  client.on('error', () => undefined)
+  await client.connect()
+  return { client, end: () => (client.isOpen ? client.destroy() : undefined) }
+}
+
+interface Statused {
+  readonly status: string
+}
+
+async function untilReady(client: Statused): Promise<void> {
+  await until(() => client.status === 'ready', 'the client is connected')
+}
+
+/** Polls; a test that hopes for what never comes fails here and not by its own time-out. */
+export async function until(
+  isSo: () => boolean | Promise<boolean>,
+  what: string,
+  withinMs = 15_000,
+): Promise<void> {
+  const endMs = performance.now() + withinMs
+  while (!(await isSo())) {
+    if (performance.now() > endMs) throw new Error(`not within ${withinMs} ms: ${what}`)
+    await sleep(10)
+  }
+}
+
+/** A plain connection for the test itself. */
+export async function openInspector(port: number, password?: string): Promise<Redis> {
+  const inspector = new Redis({ host: '127.0.0.1', port, ...(password ? { password } : {}) })
+  inspector.on('error', () => undefined)
+  await untilReady(inspector)
+  return inspector
+}
+
+/** Every key of the server. */
+export async function allKeys(inspector: Redis): Promise<string[]> {
+  const found: string[] = []
+  let cursor = '0'
+  do {
+    const [next, keys] = await inspector.scan(cursor, 'COUNT', 1000)
+    found.push(...keys)
+    cursor = next
+  } while (cursor !== '0')
+  return found.sort()
+}
+
+/** Keys that would never end, but for the counters, which must not. */
+export async function keysWithoutTtl(inspector: Redis): Promise<string[]> {
+  const found: string[] = []
+  for (const key of await allKeys(inspector)) {
+    if (!key.includes('#hf:token:') && (await inspector.pttl(key)) === -1) found.push(key)
+  }
+  return found
+}
+
+export interface Proxy {
+  readonly port: number
+  /** What the server says is handed on this much later. */
+  delayMs: number
+  /** What the server says is thrown away. */
+  isDeaf: boolean
+  /** Breaks every connection, as a fault in the network would. */
+  cut(): void
+  close(): Promise<void>
+}
+
+/** Between a client and a server. */
+export async function startProxy(serverPort: number): Promise<Proxy> {
+  const sockets = new Set<Socket>()
+  const server = createServer((down) => {
+    const up = connectTcp(serverPort, '127.0.0.1')
+    for (const socket of [down, up]) {
+      sockets.add(socket)
+      socket.setNoDelay(true)
+      socket.on('error', () => undefined)
+      socket.on('close', () => {
+        sockets.delete(socket)
+        down.destroy()
+        up.destroy()
+      })
+    }
+    down.on('data', (chunk) => up.write(chunk))
+    up.on('data', (chunk) => {
+      if (proxy.isDeaf) return
+      if (proxy.delayMs === 0) down.write(chunk)
+      else setTimeout(() => down.destroyed || down.write(chunk), proxy.delayMs)
+    })
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const proxy: Proxy = {
+    port: (server.address() as AddressInfo).port,
+    delayMs: 0,
+    isDeaf: false,
+    cut() {
+      for (const socket of sockets) socket.resetAndDestroy()
+    },
+    async close() {
+      for (const socket of sockets) socket.destroy()
+      await new Promise((resolve) => server.close(resolve))
+    },
+  }
+  return proxy
+}
