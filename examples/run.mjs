@@ -1,0 +1,52 @@
+/**
+ * Runs one example of this folder: `node examples/run.mjs quick-start`.
+ *
+ * It sets up what is missing (packages, servers, build), compiles the examples into `dist`, and, where
+ * REDIS_URL or PGHOST does not name a server, starts a private Redis or PostgreSQL on a free port of
+ * 127.0.0.1, which ends with the example. Exit code: the example's own; 2 wrong usage.
+ */
+import { readdirSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { runInForeground } from '../scripts/lib/children.mjs'
+import { main as setUp } from '../scripts/lib/main.mjs'
+
+const HERE = dirname(fileURLToPath(import.meta.url))
+const TSC = join(HERE, '../node_modules/typescript/bin/tsc')
+
+const [name = '', ...rest] = process.argv.slice(2)
+const names = readdirSync(HERE).flatMap((file) => /^(.+)\.ts$/.exec(file)?.[1] ?? [])
+
+if (!names.includes(name) || rest.length > 0) {
+  process.stderr.write(`usage: node examples/run.mjs ${names.join('|')}\n`)
+  process.exitCode = 2
+} else {
+  process.exitCode = (await setUp(['build'])) || (await run([TSC, '-p', HERE])) || (await example())
+}
+
+async function example() {
+  // There is no such file before the set-up.
+  const { startRedis, startPostgres } = await import('../packages/cli/dist/lab/servers/index.js')
+  const servers = []
+  const env = { ...process.env }
+  try {
+    if (!env.REDIS_URL) {
+      const redis = await startRedis()
+      servers.push(redis)
+      env.REDIS_URL = `redis://127.0.0.1:${redis.port}`
+    }
+    if (!env.PGHOST) {
+      const postgres = await startPostgres()
+      servers.push(postgres)
+      const { host, port, user, database } = postgres.connection
+      Object.assign(env, { PGHOST: host, PGPORT: `${port}`, PGUSER: user, PGDATABASE: database })
+    }
+    return await run([join(HERE, 'dist', `${name}.js`)], env)
+  } finally {
+    await Promise.all(servers.map((server) => server.stop()))
+  }
+}
+
+function run(args, env = process.env) {
+  return runInForeground(process.execPath, args, { cwd: process.cwd(), env })
+}
