@@ -44,6 +44,21 @@ function testPassing(check: Check): void {
     },
   )
 
+  // A client sends a request that had no answer once more by itself.
+  check('a hand-over that arrives twice is one hand-over', async (store, skip) => {
+    const { ours, theirs, lockName } = store
+    if (!ours.handOver) return skip(MISSING)
+    const grant = await acquired(ours, lockName)
+    const next = request(lockName)
+    const first = handedOver(await handOver(ours, grant, next, true)).grant
+    const again = handedOver(await handOver(ours, grant, next, true)).grant
+    strictEqual(again.fencingToken, first.fencingToken)
+    strictEqual(again.owner, next.owner)
+    strictEqual((await theirs.inspect(lockName))?.fencingToken, first.fencingToken)
+    strictEqual(await ours.release(first, 0), 'released')
+    deepStrictEqual(await handOver(ours, grant, next, true), { kind: 'not-held' })
+  })
+
   // The old holder's last renewal and a second release are still on their way.
   check('after a hand-over the old grant is over', async (store, skip) => {
     const { ours, theirs, lockName } = store

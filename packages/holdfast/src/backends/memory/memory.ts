@@ -133,9 +133,12 @@ class MemoryBackend implements Backend<ProcessCapabilities> {
   ): Promise<HandOverResult> {
     assert(next.lockName === grant.lockName, 'a hand-over stays on one name')
     const nowMs = this.#now()
-    const entry = this.#own(grant, nowMs)
-    if (!entry) return { kind: 'not-held' }
-    const wanted = entry.wantedUntilMs > nowMs
+    const entry = this.#entries.at(grant.lockName, nowMs)
+    const wanted = (entry?.wantedUntilMs ?? 0) > nowMs
+    if (entry?.owner === next.owner) {
+      return { kind: 'handed-over', grant: this.#grantOf(entry, nowMs), wanted }
+    }
+    if (!entry || !this.#own(grant, nowMs)) return { kind: 'not-held' }
     if (this.#tombstones.has(next.owner, nowMs) || (wanted && !evenIfWanted)) {
       this.#free(grant.lockName)
       return { kind: 'freed' }

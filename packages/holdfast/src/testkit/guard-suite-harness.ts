@@ -1,0 +1,195 @@
+/** What the guard suite needs to know, and the store that each of its checks is given. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Fenced } from '../core/backend.ts'
+import { monotonicMs } from '../core/clock.ts'
+import { LeaseLostError } from '../core/errors.ts'
+import type { TransactionalGuard } from '../core/guard.ts'
+import type { Lease } from '../core/lease.ts'
+import { randomOwner } from '../core/owner.ts'
+import type { TestRunner } from './backend-harness.ts'
+import { type Proxy, startProxy } from './proxy.ts'
+
+/** What a check asks for when it opens a guard. */
+export interface GuardRequest {
+  /** The guard's mapping from lock name to record. */
+  readonly resource?: (lockName: string) => string
+  /** In place of random ids of calls: a call that presents an id again is a resend. */
+  readonly nonce?: () => string
+  /** Where to connect instead of to the store: a proxy in front of it. */
+  readonly port?: number
+  /** The bound for a plain `Fenced`, milliseconds. */
+  readonly timeoutMs?: number
+  /** One of the harness's isolations. */
+  readonly isolation?: string
+}
+
+/** A transaction that the guard did not begin. */
+export interface OwnTransaction<Tx> {
+  readonly tx: Tx
+  commit(): Promise<void>
+  rollBack(): Promise<void>
+}
+
+/** A guard with connections of its own: one process, as the store sees it. */
+export interface OpenGuard<Tx> {
+  readonly guard: TransactionalGuard<Tx>
+  /** Adds an entry to the list that the store keeps under `resource`. */
+  append(tx: Tx, resource: string, entry: string): Promise<void>
+  /** The entries that `tx` sees, oldest first. */
+  entriesIn(tx: Tx, resource: string): Promise<readonly string[]>
+  /** The entries that are committed, oldest first. */
+  entries(resource: string): Promise<readonly string[]>
+  /** Runs a statement that fails. */
+  fail(tx: Tx): Promise<unknown>
+  begin(): Promise<OwnTransaction<Tx>>
+  close(): Promise<void>
+}
+
+export interface GuardHarness<Tx> {
+  /** Begins the title of the suite, for example `postgres by pg`. */
+  readonly title: string
+  /** Where the store listens on 127.0.0.1, asked for in each check; null: nowhere, no network. */
+  readonly port: () => number | null
+  /** The words for `GuardRequest.isolation` that the store knows. */
+  readonly isolations: readonly string[]
+  open(request: GuardRequest): Promise<OpenGuard<Tx>>
+}
+
+/** What must come to pass comes within this, or the check fails. */
+export const PATIENCE_MS = 25_000
+const POLL_MS = 5
+
+export interface GuardStore<Tx> {
+  /** Two processes with a guard each. */
+  readonly ours: OpenGuard<Tx>
+  readonly theirs: OpenGuard<Tx>
+  readonly isolations: readonly string[]
+  /** A lock name of this check alone. */
+  readonly lockName: string
+  /** Closed with the store. */
+  open(request: GuardRequest): Promise<OpenGuard<Tx>>
+  /** A guard behind a proxy of its own; null: the store has no network. */
+  behindProxy(request?: GuardRequest): Promise<Proxied<Tx> | null>
+}
+
+export type Proxied<Tx> = OpenGuard<Tx> & { readonly proxy: Proxy }
+
+/** Registers one property. The title is a sentence of the contract. */
+export type GuardCheck = <Tx>(
+  title: string,
+  body: (store: GuardStore<Tx>, skip: (reason: string) => void) => Promise<void>,
+) => void
+
+export function guardChecksOf<H>({ it }: TestRunner, harness: GuardHarness<H>): GuardCheck {
+  return (title, body) => {
+    it(title, async (test) => {
+      const closers: (() => Promise<void>)[] = []
+      const open = async (request: GuardRequest): Promise<OpenGuard<H>> => {
+        const opened = await harness.open(request)
+        closers.push(() => opened.close())
+        return opened
+      }
+      try {
+        const store: GuardStore<H> = {
+          ours: await open({}),
+          theirs: await open({}),
+          isolations: harness.isolations,
+          lockName: `suite:${randomOwner()}`,
+          open,
+          async behindProxy(request = {}) {
+            const port = harness.port()
+            if (port === null) return null
+            const proxy = await startProxy(port)
+            closers.push(() => proxy.close())
+            return Object.assign(await open({ ...request, port: proxy.port }), { proxy })
+          },
+        }
+        // A check knows no more of a transaction than how to hand it on.
+        await body(store as never, (reason) => test.skip(reason))
+      } finally {
+        for (const close of closers.reverse()) await close()
+      }
+    })
+  }
+}
+
+export function fenced(
+  lockName: string,
+  fencingToken: bigint,
+  fields: Partial<Fenced> = {},
+): Fenced {
+  return { lockName, fencingToken, owner: OWNER, source: 'suite:a', ...fields }
+}
+
+/** Two owners; each is 22 characters, base64url. */
+export const OWNER = 'a-owner-of-the-suite_1'
+export const OTHER_OWNER = 'another-owner-of-it_22'
+
+/**
+ * A lease that ends at its time.
+ *
+ * @param isPaused Its signal never aborts, as in a process that stands still.
+ */
+export function leaseFor(presented: Fenced, validMs: number, isPaused = false): Lease {
+  const controller = new AbortController()
+  const beganAtMs = monotonicMs()
+  let isOver = false
+  const lost = (): LeaseLostError => {
+    const { lockName, fencingToken } = presented
+    const heldMs = monotonicMs() - beganAtMs
+    return new LeaseLostError({ lockName, fencingToken, heldMs, reason: 'expired' })
+  }
+  const remainingMs = (): number => {
+    return isOver ? 0 : Math.max(0, beganAtMs + validMs - monotonicMs())
+  }
+  const end = (): void => {
+    isOver = true
+    if (!isPaused) controller.abort(lost())
+  }
+  const timer = setTimeout(end, validMs)
+  return {
+    ...presented,
+    signal: controller.signal,
+    get isHeld() {
+      return remainingMs() > 0
+    },
+    remainingMs,
+    assertValid(remainingMsMin = 0) {
+      const restMs = remainingMs()
+      if (restMs === 0 || restMs < remainingMsMin) throw lost()
+    },
+    renew: () => Promise.reject(lost()),
+    async release() {
+      clearTimeout(timer)
+      isOver = true
+      return 'released'
+    },
+    async [Symbol.asyncDispose]() {
+      await this.release()
+    },
+  }
+}
+
+/** Polls until it is so. */
+export async function until(isSo: () => boolean | Promise<boolean>, what: string): Promise<void> {
+  const untilMs = monotonicMs() + PATIENCE_MS
+  while (!(await isSo())) {
+    if (monotonicMs() > untilMs) throw new Error(`not within ${PATIENCE_MS} ms: ${what}`)
+    await sleep(POLL_MS)
+  }
+}
+
+/** A promise that somebody else settles. */
+export function gate(): { readonly opened: Promise<void>; open(): void } {
+  let open = (): void => undefined
+  const opened = new Promise<void>((resolve) => {
+    open = resolve
+  })
+  return { opened, open: () => open() }
+}
+
+/** Waits for nothing but the end, so that a rejection is looked at when the check comes to it. */
+export async function outcome<T>(promise: Promise<T>): Promise<PromiseSettledResult<T>> {
+  const [settled] = await Promise.allSettled([promise])
+  return settled as PromiseSettledResult<T>
+}
