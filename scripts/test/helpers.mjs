@@ -3,11 +3,18 @@ import { mkdtempSync, realpathSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { onTestFinished, vi } from 'vitest'
 
 export const SCRIPTS = fileURLToPath(new URL('..', import.meta.url))
 
 export function createFolder() {
   return realpathSync(mkdtempSync(join(tmpdir(), 'holdfast-scripts-')))
+}
+
+/** What the set-up says in this process would look like the set-up of the test run itself. */
+export function hideProgress() {
+  const write = vi.spyOn(process.stderr, 'write').mockReturnValue(true)
+  onTestFinished(() => write.mockRestore())
 }
 
 /** Starts `node` on a text that imports from scripts/lib by `lib('name.mjs')`. */

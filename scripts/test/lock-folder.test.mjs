@@ -2,12 +2,13 @@ import { appendFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileS
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { isHolderAlive, moveAway, noteOf, withLockFolder } from '../lib/lock-folder.mjs'
-import { createFolder, startNode } from './helpers.mjs'
+import { createFolder, hideProgress, startNode } from './helpers.mjs'
 
 let folder
 let lock
 
 beforeEach(() => {
+  hideProgress()
   folder = createFolder()
   lock = join(folder, 'setup.lock')
 })

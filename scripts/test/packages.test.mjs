@@ -2,12 +2,13 @@ import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { installPackages, stampPath } from '../lib/packages.mjs'
-import { createFolder, startNode } from './helpers.mjs'
+import { createFolder, hideProgress, startNode } from './helpers.mjs'
 
 let root
 let installCount
 
 beforeEach(() => {
+  hideProgress()
   root = createFolder()
   installCount = 0
   writeLock('1.0.0')
