@@ -7,7 +7,7 @@ import type { TransactionalGuard } from '../core/guard.ts'
 import type { Lease } from '../core/lease.ts'
 import { randomOwner } from '../core/owner.ts'
 import type { TestRunner } from './backend-harness.ts'
-import { type Proxy, startProxy } from './proxy.ts'
+import { type FaultProxy, startProxy } from './proxy.ts'
 
 /** What a check asks for when it opens a guard. */
 export interface GuardRequest {
@@ -50,6 +50,8 @@ export interface GuardHarness<Tx> {
   readonly title: string
   /** Where the store listens on 127.0.0.1, asked for in each check; null: nowhere, no network. */
   readonly port: () => number | null
+  /** Whether bytes on their way to the store ask it to commit. */
+  readonly isCommit: (bytes: Buffer) => boolean
   /** The words for `GuardRequest.isolation` that the store knows. */
   readonly isolations: readonly string[]
   open(request: GuardRequest): Promise<OpenGuard<Tx>>
@@ -64,6 +66,7 @@ export interface GuardStore<Tx> {
   readonly ours: OpenGuard<Tx>
   readonly theirs: OpenGuard<Tx>
   readonly isolations: readonly string[]
+  readonly isCommit: (bytes: Buffer) => boolean
   /** A lock name of this check alone. */
   readonly lockName: string
   /** Closed with the store. */
@@ -72,28 +75,29 @@ export interface GuardStore<Tx> {
   behindProxy(request?: GuardRequest): Promise<Proxied<Tx> | null>
 }
 
-export type Proxied<Tx> = OpenGuard<Tx> & { readonly proxy: Proxy }
+export type Proxied<Tx> = OpenGuard<Tx> & { readonly proxy: FaultProxy }
 
 /** Registers one property. The title is a sentence of the contract. */
-export type GuardCheck = <Tx>(
+export type GuardCheck<Tx> = (
   title: string,
   body: (store: GuardStore<Tx>, skip: (reason: string) => void) => Promise<void>,
 ) => void
 
-export function guardChecksOf<H>({ it }: TestRunner, harness: GuardHarness<H>): GuardCheck {
+export function guardChecksOf<Tx>({ it }: TestRunner, harness: GuardHarness<Tx>): GuardCheck<Tx> {
   return (title, body) => {
     it(title, async (test) => {
       const closers: (() => Promise<void>)[] = []
-      const open = async (request: GuardRequest): Promise<OpenGuard<H>> => {
+      const open = async (request: GuardRequest): Promise<OpenGuard<Tx>> => {
         const opened = await harness.open(request)
         closers.push(() => opened.close())
         return opened
       }
       try {
-        const store: GuardStore<H> = {
+        const store: GuardStore<Tx> = {
           ours: await open({}),
           theirs: await open({}),
           isolations: harness.isolations,
+          isCommit: harness.isCommit,
           lockName: `suite:${randomOwner()}`,
           open,
           async behindProxy(request = {}) {
@@ -104,8 +108,7 @@ export function guardChecksOf<H>({ it }: TestRunner, harness: GuardHarness<H>): 
             return Object.assign(await open({ ...request, port: proxy.port }), { proxy })
           },
         }
-        // A check knows no more of a transaction than how to hand it on.
-        await body(store as never, (reason) => test.skip(reason))
+        await body(store, (reason) => test.skip(reason))
       } finally {
         for (const close of closers.reverse()) await close()
       }
@@ -126,27 +129,30 @@ export const OWNER = 'a-owner-of-the-suite_1'
 export const OTHER_OWNER = 'another-owner-of-it_22'
 
 /**
- * A lease that ends at its time.
+ * A lease that ends at its time, unless it is renewed.
  *
  * @param isPaused Its signal never aborts, as in a process that stands still.
  */
 export function leaseFor(presented: Fenced, validMs: number, isPaused = false): Lease {
   const controller = new AbortController()
   const beganAtMs = monotonicMs()
-  let isOver = false
+  let untilMs = beganAtMs + validMs
   const lost = (): LeaseLostError => {
     const { lockName, fencingToken } = presented
     const heldMs = monotonicMs() - beganAtMs
     return new LeaseLostError({ lockName, fencingToken, heldMs, reason: 'expired' })
   }
-  const remainingMs = (): number => {
-    return isOver ? 0 : Math.max(0, beganAtMs + validMs - monotonicMs())
+  const remainingMs = (): number => Math.max(0, untilMs - monotonicMs())
+  const look = (): void => {
+    if (remainingMs() > 0) timer = setTimeout(look, remainingMs())
+    else if (!isPaused) controller.abort(lost())
   }
-  const end = (): void => {
-    isOver = true
-    if (!isPaused) controller.abort(lost())
+  let timer = setTimeout(look, validMs)
+  const end = async (): Promise<'released'> => {
+    clearTimeout(timer)
+    untilMs = 0
+    return 'released'
   }
-  const timer = setTimeout(end, validMs)
   return {
     ...presented,
     signal: controller.signal,
@@ -158,14 +164,12 @@ export function leaseFor(presented: Fenced, validMs: number, isPaused = false): 
       const restMs = remainingMs()
       if (restMs === 0 || restMs < remainingMsMin) throw lost()
     },
-    renew: () => Promise.reject(lost()),
-    async release() {
-      clearTimeout(timer)
-      isOver = true
-      return 'released'
+    async renew(ttlMs = validMs) {
+      untilMs = monotonicMs() + ttlMs
     },
+    release: end,
     async [Symbol.asyncDispose]() {
-      await this.release()
+      await end()
     },
   }
 }

@@ -31,7 +31,7 @@ export interface ProxyConnection extends Faults {
 }
 
 /** Faults of a proxy hold for every connection that is open and for all that follow. */
-export interface Proxy extends Faults {
+export interface FaultProxy extends Faults {
   readonly port: number
   /** How many clients are connected. */
   readonly connectionCount: number
@@ -53,7 +53,7 @@ const NO_FAULT: Rule = { delayMs: 0, isHeld: false, isDropped: false }
 const HELD_BYTES_MAX = 64 * 1024 * 1024
 
 /** Starts a proxy on a free port of 127.0.0.1 in front of `port` there. */
-export async function startProxy(port: number): Promise<Proxy> {
+export async function startProxy(port: number): Promise<FaultProxy> {
   const server = createServer({ allowHalfOpen: true, noDelay: true })
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
@@ -62,9 +62,9 @@ export async function startProxy(port: number): Promise<Proxy> {
   return new TcpProxy(server, port)
 }
 
-class TcpProxy implements Proxy {
+class TcpProxy implements FaultProxy {
   readonly port: number
-  onBytes: Proxy['onBytes'] = () => undefined
+  onBytes: FaultProxy['onBytes'] = () => undefined
   isRefusing = false
   readonly #server: Server
   readonly #connections = new Set<Connection>()

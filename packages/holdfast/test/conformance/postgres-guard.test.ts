@@ -1,0 +1,22 @@
+import { afterAll, beforeAll, describe, it } from 'vitest'
+import { testGuard } from '../../src/testkit/guard-suite.ts'
+import { type PostgresStand, startPostgresStand } from '../support/postgres.ts'
+
+let stand: PostgresStand
+
+beforeAll(async () => {
+  stand = await startPostgresStand()
+})
+
+afterAll(() => stand.stop())
+
+testGuard(
+  { describe, it },
+  {
+    title: 'postgres by pg',
+    port: () => stand.server.port,
+    isCommit: (bytes) => bytes.includes('COMMIT'),
+    isolations: ['read committed', 'repeatable read', 'serializable'],
+    open: (request) => stand.open(request),
+  },
+)

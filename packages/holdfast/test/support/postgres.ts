@@ -1,0 +1,83 @@
+/** One private PostgreSQL for a file of tests, and guards on it with connections of their own. */
+import pg from 'pg'
+import { type PostgresServer, startPostgres } from '../../../cli/src/lab/servers/index.ts'
+import { systemSeams } from '../../src/core/seams.ts'
+import { postgresGuardWith } from '../../src/guards/postgres/guard.ts'
+import type { PostgresGuard, PostgresIsolation } from '../../src/guards/postgres.ts'
+import type { GuardRequest, OpenGuard } from '../../src/testkit/guard-suite-harness.ts'
+
+/** Fewer than the calls that a check makes at once: a connection that is not given back shows. */
+const CONNECTIONS_MAX = 4
+
+export interface PostgresStand {
+  readonly server: PostgresServer
+  open(request?: GuardRequest): Promise<OpenPostgres>
+  stop(): Promise<void>
+}
+
+export type OpenPostgres = OpenGuard<pg.PoolClient> & {
+  readonly pool: pg.Pool
+  readonly guard: PostgresGuard<pg.PoolClient>
+}
+
+export async function startPostgresStand(): Promise<PostgresStand> {
+  const server = await startPostgres()
+  const first = openPool(server, server.port)
+  await postgresGuardWith(first, {}).migrate()
+  await first.query('CREATE TABLE entries (id bigserial PRIMARY KEY, resource text, entry text)')
+  await first.end()
+  const open = async (request: GuardRequest = {}): Promise<OpenPostgres> =>
+    openGuard(server, request)
+  return {
+    server,
+    open,
+    stop: () => server.stop(),
+  }
+}
+
+export function openPool(
+  { connection }: PostgresServer,
+  port: number,
+  options: pg.PoolConfig = {},
+): pg.Pool {
+  const pool = new pg.Pool({ ...connection, port, max: CONNECTIONS_MAX, ...options })
+  // Idle connections that a check breaks on purpose; without a listener the process would end.
+  pool.on('error', () => undefined)
+  return pool
+}
+
+function openGuard(server: PostgresServer, request: GuardRequest): OpenPostgres {
+  const { port = server.port, nonce, isolation, ...rest } = request
+  const pool = openPool(server, port)
+  const seams = nonce === undefined ? systemSeams : { ...systemSeams, nonce }
+  const options = { ...rest, isolation: isolation as PostgresIsolation | undefined }
+  return {
+    pool,
+    guard: postgresGuardWith(pool, options, seams),
+    async append(tx, resource, entry) {
+      await tx.query('INSERT INTO entries (resource, entry) VALUES ($1, $2)', [resource, entry])
+    },
+    entriesIn: (tx, resource) => readEntries(tx, resource),
+    entries: (resource) => readEntries(pool, resource),
+    fail: (tx) => tx.query('SELECT 1 / 0'),
+    async begin() {
+      const tx = await pool.connect()
+      await tx.query('BEGIN')
+      const end = async (text: string): Promise<void> => {
+        await tx.query(text)
+        tx.release()
+      }
+      return { tx, commit: () => end('COMMIT'), rollBack: () => end('ROLLBACK') }
+    },
+    close: () => pool.end(),
+  }
+}
+
+async function readEntries(
+  asked: pg.Pool | pg.PoolClient,
+  resource: string,
+): Promise<readonly string[]> {
+  const text = 'SELECT entry FROM entries WHERE resource = $1 ORDER BY id'
+  const { rows } = await asked.query<{ entry: string }>(text, [resource])
+  return rows.map(({ entry }) => entry)
+}
