@@ -20,6 +20,7 @@ export function testGrants(check: Check): void {
   testAnswers(check)
   testRepeats(check)
   testEnd(check)
+  testLeftovers(check)
   testClose(check)
 }
 
@@ -196,6 +197,31 @@ function testEnd(check: Check): void {
     for await (const info of theirs.list(lockName, 100)) found.push(info.lockName)
     deepStrictEqual(found, [last.lockName])
     for (const name of names.slice(0, -1)) strictEqual(await theirs.inspect(name), null)
+  })
+}
+
+function testLeftovers(check: Check): void {
+  // Marks, tombstones and rests of a year of crashes: what has no end of its own fills the store.
+  // The harness looks into the store after each check, where it can; here much is left in it.
+  check('whatever is left behind ends by itself', async (store) => {
+    const { ours, theirs, lockName } = store
+    const crashed = await acquired(ours, lockName)
+    for (const side of [theirs, ours, theirs]) {
+      strictEqual((await side.tryAcquire(request(lockName, { waits: true }))).kind, 'held')
+    }
+    strictEqual(await ours.proclaim(crashed, 'gone soon'), 'proclaimed')
+    const resting = await acquired(ours, `${lockName}:rests`)
+    strictEqual(await ours.release(resting, LONG_MS), 'released')
+    await ours.cancel(lockName, request(lockName).owner)
+    const { fencingToken } = await acquired(ours, `${lockName}:taken`)
+    const reason = 'suite'
+    ok(await theirs.revoke(request(`${lockName}:taken`), { fencingToken, reason }))
+    const passed = await acquired(ours, `${lockName}:passed`)
+    await ours.handOver?.(passed, request(`${lockName}:passed`), true)
+    for (const name of ['', ':taken', ':passed']) {
+      const remainingMs = (await theirs.inspect(`${lockName}${name}`))?.remainingMs ?? 0
+      ok(remainingMs <= LONG_MS + ROUNDING_MS, `${remainingMs} ms remain`)
+    }
   })
 }
 
