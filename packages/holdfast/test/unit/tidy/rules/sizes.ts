@@ -78,12 +78,15 @@ function isGroup(node: ts.SignatureDeclaration): boolean {
   return body !== undefined && ts.isBlock(body) && body.statements.every(isTestOfSuite)
 }
 
+/** `check('title', test)`, and `testMore(check)`, which hands the same on. */
 function isTestOfSuite(statement: ts.Statement): boolean {
   if (!ts.isExpressionStatement(statement) || !ts.isCallExpression(statement.expression))
     return false
-  const [title, test] = statement.expression.arguments
+  const { expression, arguments: given } = statement.expression
+  const [title, test] = given
   const isTitle = title && (ts.isStringLiteralLike(title) || ts.isTemplateExpression(title))
-  return Boolean(isTitle && test && ts.isFunctionLike(test))
+  if (isTitle && test && ts.isFunctionLike(test)) return true
+  return /^test[A-Z]/.test(expression.getText()) && given.every((one) => ts.isIdentifier(one))
 }
 
 function nameOf(node: ts.SignatureDeclaration): string {
