@@ -6,5 +6,12 @@
 export type { BackendHarness, OpenBackends, TestRunner } from './backend-harness.ts'
 export { testBackend } from './backend-suite.ts'
 export { fakeLocks, loseLease } from './fake-locks.ts'
+export { testGuard } from './guard-suite.ts'
+export type {
+  GuardHarness,
+  GuardRequest,
+  OpenGuard,
+  OwnTransaction,
+} from './guard-suite-harness.ts'
 export type { VirtualClock, VirtualClockOptions } from './virtual-clock.ts'
 export { createVirtualClock } from './virtual-clock.ts'
