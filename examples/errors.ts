@@ -28,19 +28,18 @@ async function attempt(work: () => Promise<void>): Promise<string> {
 }
 // #endregion
 
-// #region page
 async function send(work: () => Promise<void>): Promise<string> {
+  // #region page
   try {
     await locks.using('invoice:7', work)
   } catch (error) {
     if (error instanceof LockHeldError) return 'someone else does it'
-    if (error instanceof LockError && error.code === 'OUTCOME_UNKNOWN')
-      return 'look before you retry'
+    if (error instanceof LockError && error.code === 'OUTCOME_UNKNOWN') return 'look, then retry'
     throw error
   }
+  // #endregion
   return 'sent'
 }
-// #endregion
 
 console.log(await send(async () => {}))
 

@@ -6,7 +6,8 @@ import { Redis } from 'ioredis'
 
 const redis = new Redis(process.env['REDIS_URL'] ?? 'redis://127.0.0.1:6379', {
   lazyConnect: true,
-  enableOfflineQueue: false, // A lock that is granted an hour late is worse than an error.
+  // A request that its caller gave up must not be sent later: see docs/backends/redis.md.
+  enableOfflineQueue: false,
   autoResendUnfulfilledCommands: false,
   maxRetriesPerRequest: 0,
 })
