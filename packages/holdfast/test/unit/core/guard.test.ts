@@ -49,7 +49,7 @@ describe('fencedFromEnv', () => {
     { HOLDFAST_LEASE: '' },
     { HOLDFAST_LEASE: 'not json' },
     { HOLDFAST_LEASE: 'null' },
-    env({ ...fenced, fencingToken: 9007199254740993 }),
+    env({ ...fenced, fencingToken: 2 ** 53 }),
     env({ ...fenced, fencingToken: '-1' }),
     env({ ...fenced, fencingToken: '0' }),
     env({ ...fenced, fencingToken: '1.0' }),
