@@ -107,7 +107,7 @@ export async function keysWithoutTtl(inspector: Redis): Promise<string[]> {
   return found
 }
 
-export interface Proxy {
+export interface TcpProxy {
   readonly port: number
   /** What the server says is handed on this much later. */
   delayMs: number
@@ -119,7 +119,7 @@ export interface Proxy {
 }
 
 /** Between a client and a server. */
-export async function startProxy(serverPort: number): Promise<Proxy> {
+export async function startProxy(serverPort: number): Promise<TcpProxy> {
   const sockets = new Set<Socket>()
   const server = createServer((down) => {
     const up = connectTcp(serverPort, '127.0.0.1')
@@ -141,7 +141,7 @@ export async function startProxy(serverPort: number): Promise<Proxy> {
     })
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const proxy: Proxy = {
+  const proxy: TcpProxy = {
     port: (server.address() as AddressInfo).port,
     delayMs: 0,
     isDeaf: false,

@@ -306,11 +306,8 @@ class RedisBackend implements Backend {
     sentAtMs: number,
     isCancelled: boolean,
   ): AcquireResult {
-    if (isCancelled) {
-      // I2. The cancel under way does it; if that one fails, whoever sent it goes on trying.
-      this.cancel(lockName, owner).catch(() => {})
-      return REFUSED
-    }
+    // I2. The cancel undoes the grant, or will: if it fails, whoever sent it goes on trying.
+    if (isCancelled) return REFUSED
     const fencingToken = parseToken(token)
     assert(fencingToken !== null, 'a grant comes with a token')
     const source = this.#source

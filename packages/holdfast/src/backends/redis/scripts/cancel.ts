@@ -13,9 +13,11 @@ export const CANCEL: RedisScript = defineScript(
 -- ARGV[1] mark       'hf1:<owner>:'
 -- ARGV[2] life       of the tombstone, milliseconds
 -- Reply: 1 the entry was this owner's, 0 it was not
+-- A cancel is repeated by some who do not know the TTL any more: never shortened.
+local life = math.max(redis.call('PTTL', KEYS[3]), tonumber(ARGV[2]))
 -- Under OOM Redis lets a script write whose first write was a DEL, of a key that need not be there.
 redis.call('DEL', KEYS[3])
-redis.call('SET', KEYS[3], '', 'PX', ARGV[2])
+redis.call('SET', KEYS[3], '', 'PX', life)
 local value = redis.call('MGET', KEYS[1])[1]
 if not value or string.sub(value, 1, 27) ~= ARGV[1] then
   return 0
