@@ -177,6 +177,27 @@ describe('virtual clock', () => {
     expect(seen).toEqual(['next'])
   })
 
+  // A loop without a pause: in virtual time it never ends, and the test run would hang without a word.
+  it('refuses timers that arm each other without any time passing', async () => {
+    const clock = createVirtualClock()
+    let runs = 0
+    const spin = (): void => {
+      runs += 1
+      clock.after(0, spin)
+    }
+    spin()
+    await expect(clock.advance(10)).rejects.toThrow('arm each other')
+    expect(runs).toBe(30_001)
+    let steps = 0
+    const calm = createVirtualClock()
+    calm.after(1, function walk() {
+      steps += 1
+      if (steps < 2000) calm.after(1, walk)
+    })
+    await calm.advance(3000)
+    expect(steps).toBe(2000)
+  })
+
   // A failing seed must fail again tomorrow.
   it('draws the same jitter and owners from the same seed, and others from another', () => {
     const draw = (seed: number) => {
