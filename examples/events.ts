@@ -25,7 +25,7 @@ await locks.using('report:daily', async () => {
 })
 stop()
 await locks
-  .using('invoice:7', { ttlMs: 300, maxHoldMs: 300 }, async (lease) => {
+  .using('invoice:7', { ttlMs: 2_000, maxHoldMs: 2_000 }, async (lease) => {
     while (!lease.signal.aborted) await new Promise((resolve) => setTimeout(resolve, 20))
   })
   .catch((error) => console.log(`using rejected: ${error.code}`))

@@ -7,7 +7,7 @@ const locks = locksOn(redis)
 // #region handle
 async function nightly(signal?: AbortSignal): Promise<'done' | 'someone else does it'> {
   // Asks once. `await using` needs TypeScript or Node 24; without them: try, finally, release().
-  await using lease = await locks.tryAcquire('nightly', { minHoldMs: 2_000, signal })
+  await using lease = await locks.tryAcquire('nightly', { minHoldMs: 60_000, signal })
   if (lease === null) return 'someone else does it'
 
   for (const part of ['customers', 'orders', 'invoices']) {

@@ -1,11 +1,11 @@
 /**
  * Runs one example of this folder: `node examples/run.mjs quick-start`.
  *
- * It sets up what is missing (packages, servers, build), compiles the examples into `dist`, and, where
- * REDIS_URL or PGHOST does not name a server, starts a private Redis or PostgreSQL on a free port of
- * 127.0.0.1, which ends with the example. Exit code: the example's own; 2 wrong usage.
+ * It sets up what is missing (packages, servers, build), compiles the examples into `dist`, and starts
+ * the servers that the example needs and that REDIS_URL or PGHOST does not name: private ones, on
+ * free ports of 127.0.0.1, which end with it. Exit code: the example's own; 2 wrong usage.
  */
-import { readdirSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { runInForeground } from '../scripts/lib/children.mjs'
@@ -27,15 +27,16 @@ if (!names.includes(name) || rest.length > 0) {
 async function example() {
   // There is no such file before the set-up.
   const { startRedis, startPostgres } = await import('../packages/cli/dist/lab/servers/index.js')
+  const text = readFileSync(join(HERE, `${name}.ts`), 'utf8')
   const servers = []
   const env = { ...process.env }
   try {
-    if (!env.REDIS_URL) {
+    if (/REDIS_URL|connectRedis/.test(text) && !env.REDIS_URL) {
       const redis = await startRedis()
       servers.push(redis)
       env.REDIS_URL = `redis://127.0.0.1:${redis.port}`
     }
-    if (!env.PGHOST) {
+    if (/from 'pg'/.test(text) && !env.PGHOST) {
       const postgres = await startPostgres()
       servers.push(postgres)
       const { host, port, user, database } = postgres.connection

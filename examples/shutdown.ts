@@ -20,7 +20,7 @@ async function work(signal: AbortSignal): Promise<void> {
 }
 
 // #region shutdown
-const GRACE_MS = 1_000 // Less than your platform waits before SIGKILL, by at least 5 s.
+const GRACE_MS = 5_000 // Less than your platform waits before SIGKILL, by at least 5 s.
 const stop = new AbortController() // Take no new work.
 const abandon = new AbortController() // End the work under way.
 

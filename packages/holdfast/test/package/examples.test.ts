@@ -1,0 +1,233 @@
+/** The programs in `examples/`, compiled against the packed tarball and run on real servers. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Redis } from 'ioredis'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import {
+  findPrograms,
+  MissingServerError,
+  type PostgresServer,
+  type RedisServer,
+  type ServerKind,
+  startPostgres,
+  startRedis,
+} from '../../../cli/src/lab/servers/index.ts'
+import { linkPackages, packedTarballs, ROOT, run, runNode } from './folders.ts'
+
+const { holdfast } = packedTarballs()
+
+/** What each prints, line by line. `shutdown` has tests of its own: it runs until it is told to end. */
+const PRINTS: Readonly<Record<string, readonly RegExp[]>> = {
+  'first-lock': [/^held report:daily for \d+ ms at least$/],
+  'quick-start': [/^held with fencing token \d{16}$/],
+  'guarded-write': [/^balance 101$/],
+  handle: [
+    /^exported customers$/,
+    /^exported orders$/,
+    /^exported invoices$/,
+    /^done$/,
+    /^someone else does it$/,
+    /^invoice 7 is ours for \d+ ms at least$/,
+  ],
+  errors: [
+    /^sent$/,
+    /^busy: held by process \d+$/,
+    /^lost \(expired\): check what was done$/,
+    /^refused: a newer holder has the data$/,
+  ],
+  operators: [
+    /^wallet:42 import of March \d+ ms left$/,
+    /^the old holder's write: STALE_TOKEN$/,
+    /^held by: nobody$/,
+  ],
+  events: [
+    /^\{"event":"acquired","lockName":"report:daily","fencingToken":"\d{16}","waitedMs":[\d.]+\}$/,
+    /^\{"event":"refused","lockName":"report:daily","waitedMs":[\d.]+\}$/,
+    /^\{"event":"released","lockName":"report:daily","fencingToken":"\d{16}","heldMs":[\d.]+\}$/,
+    /^\{"event":"acquired","lockName":"invoice:7",/,
+    /^\{"event":"lost","lockName":"invoice:7",.*"reason":"max-hold"\}$/,
+    /^using rejected: LEASE_LOST$/,
+    /^\{ acquired: 2, refused: 1, released: 1, lost: 1 \}$/,
+  ],
+  'own-transaction': [/^balance 101$/],
+  clients: [/^held, token \d{16}$/, /^held, token \d{16}$/],
+}
+/** What a test runner prints is its own affair. */
+const OTHERS = ['shutdown', 'testing']
+
+const RUN_MS_MAX = 60_000
+
+function missingServer(): string | null {
+  for (const kind of ['redis', 'postgres'] satisfies ServerKind[]) {
+    try {
+      findPrograms(kind)
+    } catch (error) {
+      if (error instanceof MissingServerError) return error.message
+      throw error
+    }
+  }
+  return null
+}
+
+// The accident: an example is added, shown in a page, and never run.
+it('every example is run here', () => {
+  const names = readdirSync(join(ROOT, 'examples')).flatMap(
+    (file) => /^(.+)\.ts$/.exec(file)?.[1] ?? [],
+  )
+  expect(names.sort()).toEqual([...Object.keys(PRINTS), ...OTHERS].sort())
+})
+
+describe.skipIf(missingServer() !== null)('on real servers', () => {
+  let folder: string
+  let redis: RedisServer
+  let postgres: PostgresServer
+  let inspector: Redis
+  const running = new Set<ChildProcess>()
+
+  beforeAll(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'holdfast-examples-'))
+    await prepare(folder)
+    ;[redis, postgres] = await Promise.all([startRedis(), startPostgres()])
+    inspector = new Redis(redis.port, '127.0.0.1')
+    inspector.on('error', () => undefined)
+  })
+
+  afterAll(async () => {
+    for (const child of running) child.kill('SIGKILL')
+    await inspector?.quit()
+    await Promise.all([redis?.stop(), postgres?.stop()])
+    rmSync(folder, { recursive: true, force: true })
+  })
+
+  function start(name: string, env: Readonly<Record<string, string>> = {}) {
+    const { host, port, user, database } = postgres.connection
+    const servers = { REDIS_URL: `redis://127.0.0.1:${redis.port}`, PGHOST: host, PGUSER: user }
+    const child = spawn(process.execPath, [join(folder, 'dist', `${name}.js`)], {
+      cwd: folder,
+      env: { ...process.env, ...servers, PGPORT: `${port}`, PGDATABASE: database, ...env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+      timeout: RUN_MS_MAX,
+      killSignal: 'SIGKILL',
+    })
+    running.add(child)
+    const output = { text: '', errors: '' }
+    child.stdout.setEncoding('utf8').on('data', (text: string) => {
+      output.text += text
+    })
+    child.stderr.setEncoding('utf8').on('data', (text: string) => {
+      output.errors += text
+    })
+    const ended = new Promise<number | null>((resolve) => {
+      child.once('close', (code) => {
+        running.delete(child)
+        resolve(code)
+      })
+    })
+    return { child, output, ended }
+  }
+
+  /** Until the program has printed it; its end without it is a failure. */
+  async function printed(program: ReturnType<typeof start>, what: string): Promise<void> {
+    const { child, output } = program
+    for (const untilMs = performance.now() + RUN_MS_MAX; performance.now() < untilMs; ) {
+      if (output.text.includes(what)) return
+      if (child.exitCode !== null) break
+      await sleep(20)
+    }
+    throw new Error(`did not print "${what}": ${output.text}${output.errors}`)
+  }
+
+  async function heldLocks(): Promise<string[]> {
+    return (await inspector.keys('lock:*')).filter((key) => !key.startsWith('lock:#hf:'))
+  }
+
+  // The accident: what people copy does not work, prints something else, or never ends.
+  it.each(Object.entries(PRINTS))('%s prints what it should, and ends', async (name, wanted) => {
+    await inspector.flushall()
+    const { output, ended } = start(name)
+    expect({ code: await ended, errors: output.errors }).toEqual({ code: 0, errors: '' })
+    const lines = output.text.trimEnd().split('\n')
+    expect(lines).toEqual(wanted.map((line) => expect.stringMatching(line)))
+    // `handle` shows a minimum hold, which outlives its holder on purpose.
+    expect(await heldLocks()).toEqual(name === 'handle' ? ['lock:nightly'] : [])
+  })
+
+  it('testing passes its own tests, and ends', async () => {
+    const { output, ended } = start('testing')
+    expect({ code: await ended, errors: output.errors }).toEqual({ code: 0, errors: '' })
+    expect(output.text).toMatch(/^(?:#|ℹ) pass 3$/m)
+    expect(output.text).toMatch(/^(?:#|ℹ) fail 0$/m)
+  })
+
+  // The accident: every deployment leaves locks behind, and the next version waits for their TTL.
+  it('shutdown lets a short piece of work end, and leaves no lock', async () => {
+    const program = start('shutdown', { WORK_MS: '2000' })
+    await printed(program, 'working')
+    expect(await heldLocks()).toEqual(['lock:queue:mail'])
+    program.child.kill('SIGTERM')
+    expect(await program.ended).toBe(0)
+    expect(program.output.text).toMatch(/work done\nended\n$/)
+    expect(program.output.errors).toBe('')
+    expect(await heldLocks()).toEqual([])
+  })
+
+  it('shutdown tells a long piece of work to end, and leaves no lock', async () => {
+    const program = start('shutdown', { WORK_MS: '600000' })
+    await printed(program, 'working')
+    program.child.kill('SIGTERM')
+    expect(await program.ended).toBe(0)
+    expect(program.output.text).toBe('working\nwork aborted\nended\n')
+    expect(await heldLocks()).toEqual([])
+  })
+
+  // Waiting for a lock must not outlast the wish to stop.
+  it('shutdown ends a process that waits for the lock', async () => {
+    const holder = start('shutdown', { WORK_MS: '600000' })
+    await printed(holder, 'working')
+    const waiting = start('shutdown')
+    for (let polls = 0; (await inspector.exists('lock:#hf:want:queue:mail')) === 0; polls++) {
+      if (polls > 1000) throw new Error('the second process does not wait')
+      await sleep(20)
+    }
+    waiting.child.kill('SIGTERM')
+    expect(await waiting.ended).toBe(0)
+    expect(waiting.output).toEqual({ text: 'ended\n', errors: '' })
+    expect(await heldLocks()).toEqual(['lock:queue:mail'])
+    holder.child.kill('SIGTERM')
+    expect(await holder.ended).toBe(0)
+    expect(await heldLocks()).toEqual([])
+  })
+})
+
+/** A consumer's folder: the package as npm would unpack it, the drivers, the examples compiled. */
+async function prepare(folder: string): Promise<void> {
+  writeFileSync(join(folder, 'package.json'), '{"private": true, "type": "module"}\n')
+  const own = join(folder, 'node_modules/holdfast')
+  mkdirSync(own, { recursive: true })
+  const unpack = ['-xzf', holdfast, '-C', own, '--strip-components=1']
+  const { code, output } = await run(folder, 'tar', unpack)
+  if (code !== 0) throw new Error(`tar failed:\n${output}`)
+  linkPackages(folder, ['@types/node', '@types/pg', 'ioredis', 'pg', 'redis'])
+  for (const name of readdirSync(join(ROOT, 'examples'))) {
+    if (name !== 'dist') {
+      cpSync(join(ROOT, 'examples', name), join(folder, name), { recursive: true })
+    }
+  }
+  cpSync(join(ROOT, 'tsconfig.base.json'), join(folder, 'tsconfig.base.json'))
+  const tsconfig = {
+    extends: './tsconfig.base.json',
+    compilerOptions: {
+      declaration: false,
+      isolatedDeclarations: false,
+      rootDir: '.',
+      outDir: 'dist',
+    },
+    include: ['**/*.ts'],
+  }
+  writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify(tsconfig))
+  const compiled = await runNode(folder, join(ROOT, 'node_modules/typescript/bin/tsc'))
+  if (compiled.code !== 0) throw new Error(`the examples do not compile:\n${compiled.output}`)
+}
