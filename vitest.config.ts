@@ -39,6 +39,10 @@ export default defineConfig({
         test: { name: 'faults', include: ['packages/holdfast/test/faults/**/*.test.ts'], ...slow },
       },
       {
+        resolve: { alias },
+        test: { name: 'docs', include: ['packages/holdfast/test/docs/**/*.test.ts'], ...slow },
+      },
+      {
         test: {
           name: 'package',
           include: ['packages/*/test/package/**/*.test.ts'],

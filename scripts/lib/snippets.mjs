@@ -26,7 +26,7 @@ export function codeBlocks(page) {
       line: at + 1,
       language: fence[1],
       text: lines.slice(at + 1, end).join('\n'),
-      marker: found && { path: found[1], region: found[2] },
+      marker: found && { path: found[1] ?? '', region: found[2] ?? '' },
     })
     at = end
   }

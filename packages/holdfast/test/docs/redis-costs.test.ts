@@ -1,0 +1,134 @@
+/** What docs/backends/redis.md says that each operation costs, counted on a real Redis. */
+import { Redis } from 'ioredis'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { type RedisServer, startRedis } from '../../../cli/src/lab/servers/index.ts'
+import type { AcquireRequest, Backend, Grant } from '../../src/core/backend.ts'
+import { redisBackend } from '../../src/redis.ts'
+import { granted, request } from '../../src/testkit/backend-harness.ts'
+import { openInspector } from '../support/redis.ts'
+import { pageOf, tableUnder } from '../unit/docs/pages.ts'
+
+const page = pageOf('docs/backends/redis.md')
+
+let server: RedisServer
+let inspector: Redis
+
+beforeAll(async () => {
+  server = await startRedis()
+  inspector = await openInspector(server.port)
+})
+
+afterAll(async () => {
+  inspector?.disconnect()
+  await server?.stop()
+})
+
+beforeEach(async () => {
+  await inspector.flushall()
+})
+
+/** Calls of each command so far, those inside scripts included, without what the test itself sends. */
+async function calls(): Promise<Map<string, number>> {
+  const own = new Set(['info', 'config|resetstat', 'config', 'flushall', 'hello', 'quit'])
+  const found = new Map<string, number>()
+  for (const [, name = '', count] of (await inspector.info('commandstats')).matchAll(
+    /^cmdstat_([\w|]+):calls=(\d+)/gm,
+  )) {
+    if (!own.has(name) && Number(count) > 0) found.set(name.toUpperCase(), Number(count))
+  }
+  return found
+}
+
+describe('costs', () => {
+  let client: Redis
+  let backend: Backend
+
+  beforeAll(() => {
+    client = new Redis(server.port, '127.0.0.1')
+    backend = redisBackend(client, { subscriber: false })
+  })
+
+  afterAll(async () => {
+    await backend.close()
+    await client.quit()
+  })
+
+  const named = (fields: Partial<AcquireRequest> = {}): AcquireRequest => request('a', fields)
+  const held = async (): Promise<Grant> => granted(await backend.tryAcquire(named()))
+  const wait = (): Promise<unknown> => backend.tryAcquire(named({ waits: true }))
+
+  /** Each row of the page: what stands before, and the operation whose commands are counted. */
+  const OPERATIONS: Readonly<Record<string, () => Promise<() => Promise<unknown>>>> = {
+    'acquire, granted': async () => () => held(),
+    'acquire, refused': async () => {
+      await held()
+      return () => backend.tryAcquire(named())
+    },
+    'acquire, refused, of one who waits': async () => {
+      await held()
+      return () => wait()
+    },
+    renewal: async () => {
+      const grant = await held()
+      return () => backend.renew(grant, 2 * grant.ttlMs)
+    },
+    release: async () => {
+      const grant = await held()
+      return () => backend.release(grant, 0)
+    },
+    'release, while somebody waits': async () => {
+      const grant = await held()
+      await wait()
+      return () => backend.release(grant, 0)
+    },
+    'release before `minHoldMs` is over': async () => {
+      const grant = await held()
+      return () => backend.release(grant, 10_000)
+    },
+    'hand-over to the next contender of this process': async () => {
+      const grant = await held()
+      return async () => backend.handOver?.(grant, named(), true)
+    },
+    'undo of an attempt': async () => async () => backend.cancel('a', named().owner),
+    'inspect, of a lock': async () => {
+      await held()
+      return () => backend.inspect('a')
+    },
+    revoke: async () => {
+      const { fencingToken } = await held()
+      return () => backend.revoke(named(), { fencingToken, reason: 'test' })
+    },
+  }
+
+  // The accident: a page with figures from the drawing board, which nobody counted.
+  it('every operation sends and runs what the table says', async () => {
+    const rows = tableUnder(page, '## Costs')
+    expect(rows.map(([operation]) => operation)).toEqual(Object.keys(OPERATIONS))
+    for (const [operation = '', requests, commands] of rows) {
+      // Once before, so that Redis knows the scripts.
+      for (let round = 1; round <= 2; round++) {
+        await inspector.flushall()
+        const act = await OPERATIONS[operation]?.()
+        await inspector.config('RESETSTAT')
+        await act?.()
+      }
+      const counted = await calls()
+      const sent = (counted.get('EVALSHA') ?? 0) + (counted.get('EVAL') ?? 0)
+      counted.delete('EVALSHA')
+      const inside = [...counted]
+        .flatMap(([name, count]) => Array.from({ length: count }, () => name))
+        .sort()
+      const seen = `${sent}, ${inside.length}: ${inside.join(', ')}`
+      expect(`${operation} ${seen}`).toBe(`${operation} ${requests}, ${commands}`)
+    }
+  })
+
+  it('a counter that is ahead of the clock costs three commands more', async () => {
+    await backend.raise('a', 2n ** 60n)
+    await inspector.config('RESETSTAT')
+    await held()
+    const counted = await calls()
+    counted.delete('EVALSHA')
+    expect([...counted.values()].reduce((sum, count) => sum + count, 0)).toBe(4 + 3)
+  })
+})
