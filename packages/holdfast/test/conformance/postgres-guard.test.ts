@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, it } from 'vitest'
 import { testGuard } from '../../src/testkit/guard-suite.ts'
-import { type PostgresStand, startPostgresStand } from '../support/postgres.ts'
+import { isCommit, type PostgresStand, startPostgresStand } from '../support/postgres.ts'
 
 let stand: PostgresStand
 
@@ -15,7 +15,7 @@ testGuard(
   {
     title: 'postgres by pg',
     port: () => stand.server.port,
-    isCommit: (bytes) => bytes.includes('COMMIT'),
+    isCommit,
     isolations: ['read committed', 'repeatable read', 'serializable'],
     open: (request) => stand.open(request),
   },

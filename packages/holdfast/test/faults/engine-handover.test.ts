@@ -197,10 +197,13 @@ describe('a grant passed on within the process', () => {
 
   // The head asks the store itself while its own process lets go: neither may wait for the other.
   it('is replaced by a plain release while an attempt of the line is in flight', async () => {
-    const { clock, holder, next, backend } = await holderAndNext()
+    const { clock, engine } = openWorld()
+    const { locks, backend } = engine({ without: ['wakeUp'] })
+    const holder = await locks.acquire('k', OPTIONS)
+    const next = watch(clock, locks.acquire('k', OPTIONS))
     const asking = gate()
     backend.next('tryAcquire', asking.fault)
-    await clock.advance(1300)
+    await clock.advance(1251)
     await asking.arrive()
     expect(await holder.release()).toBe('released')
     expect(backend.callsOf('handOver')).toHaveLength(0)

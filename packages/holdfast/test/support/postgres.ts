@@ -81,3 +81,17 @@ async function readEntries(
   const { rows } = await asked.query<{ entry: string }>(text, [resource])
   return rows.map(({ entry }) => entry)
 }
+
+/** What a call was refused with: the code of a `LockError`, or PostgreSQL's own. */
+export function codeOf(settled: PromiseSettledResult<unknown>): unknown {
+  return settled.status === 'rejected' ? settled.reason.code : settled.status
+}
+
+export function reasonOf(settled: PromiseSettledResult<unknown>): unknown {
+  return settled.status === 'rejected' ? settled.reason : undefined
+}
+
+/** A message of the simple protocol ends with a zero byte; `READ COMMITTED` is no COMMIT. */
+export function isCommit(bytes: Buffer): boolean {
+  return bytes.includes('COMMIT\0')
+}

@@ -1,0 +1,57 @@
+import { describe, expect, it } from 'vitest'
+import { readGuardOptions } from '../../../src/guards/postgres/options.ts'
+import { Statements } from '../../../src/guards/postgres/statements.ts'
+import { postgresGuard } from '../../../src/guards/postgres.ts'
+
+describe('the options of the guard', () => {
+  it('are complete with their defaults', () => {
+    const { resource, ...rest } = readGuardOptions(undefined)
+    expect(rest).toEqual({ schema: 'holdfast', timeoutMs: 10_000, isolation: undefined })
+    expect(resource('a')).toBe('a')
+    expect(readGuardOptions({ schema: undefined, timeoutMs: undefined }).timeoutMs).toBe(10_000)
+  })
+
+  // What is wrong must fail where it stands, not in the first transaction of the night.
+  it('are refused by name when the guard is made', () => {
+    const wrong: readonly [option: string, options: unknown][] = [
+      ['schema', { schema: '' }],
+      ['schema', { schema: 'a\0' }],
+      ['schema', { schema: 'x'.repeat(64) }],
+      ['schema', { schema: 'é'.repeat(32) }],
+      ['schema', { schema: '\ud800' }],
+      ['schema', { schema: 7 }],
+      ['timeoutMs', { timeoutMs: 99 }],
+      ['timeoutMs', { timeoutMs: 600_001 }],
+      ['timeoutMs', { timeoutMs: 0 }],
+      ['timeoutMs', { timeoutMs: 150.5 }],
+      ['timeoutMs', { timeoutMs: '1000' }],
+      ['resource', { resource: 'account' }],
+      ['isolation', { isolation: 'snapshot' }],
+      ['isolation', { isolation: 'SERIALIZABLE; DROP TABLE x' }],
+      ['schemaName', { schemaName: 'a' }],
+      ['options', []],
+      ['options', 'holdfast'],
+    ]
+    for (const [option, options] of wrong) {
+      expect(() => readGuardOptions(options)).toThrow(expect.objectContaining({ option }))
+    }
+    for (const pool of [undefined, null, {}, { connect: 1 }]) {
+      expect(() => postgresGuard(pool as never)).toThrow(
+        expect.objectContaining({ option: 'pool' }),
+      )
+    }
+  })
+})
+
+describe('the prepared statements', () => {
+  // One name for two texts: the guard of one schema would execute that of another.
+  it('have names that follow from their texts', () => {
+    const [one, same, other] = [new Statements('a'), new Statements('a'), new Statements('b')]
+    expect(one.claimName).toBe(same.claimName)
+    expect(one.claimName).not.toBe(other.claimName)
+    for (const name of [one.claimName, one.claimExistingName, one.limitsName]) {
+      expect(name.length).toBeLessThanOrEqual(63)
+      expect(one.prepare).toContain(`PREPARE ${name} `)
+    }
+  })
+})
