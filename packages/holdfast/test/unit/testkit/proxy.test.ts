@@ -44,6 +44,12 @@ interface Client {
 }
 
 async function open(): Promise<Client> {
+  const client = start()
+  await once(client.socket, 'connect')
+  return client
+}
+
+function start(): Client {
   const socket = connect(proxy.port, '127.0.0.1')
   const client: Client = { socket, answer: '', error: undefined, isClosed: false }
   sockets.push(socket)
@@ -56,7 +62,6 @@ async function open(): Promise<Client> {
   socket.on('close', () => {
     client.isClosed = true
   })
-  await once(socket, 'connect')
   return client
 }
 
@@ -130,15 +135,16 @@ describe('a fault', () => {
     expect([server.heard, server.ends]).toEqual(['ab', 0])
   })
 
-  it('breaks both server.ends, and refuses new ones', async () => {
+  it('breaks both ends, and refuses new ones', async () => {
     const client = await open()
     client.socket.write('a')
     await expect.poll(() => client.answer).toBe('a')
     proxy.reset()
     await expect.poll(() => [client.error, server.ends]).toEqual(['ECONNRESET', 1])
     proxy.isRefusing = true
-    const refused = await open()
+    const refused = start()
     await expect.poll(() => refused.isClosed).toBe(true)
+    expect(refused.error).toBe('ECONNRESET')
     proxy.heal()
     const next = await open()
     next.socket.write('b')
