@@ -12,7 +12,7 @@ const { version } = JSON.parse(
 ) as { version: string }
 
 const program = new Command('holdfast')
-  .description('Distributed locks that stay correct when their holder is only slow.')
+  .description('Distributed locks with fencing tokens, and the lab that shows what they do.')
   .version(version)
   .exitOverride()
 program.addCommand(

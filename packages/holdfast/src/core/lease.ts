@@ -107,7 +107,8 @@ export interface Locks<C extends Capabilities = Capabilities> extends AsyncDispo
    *
    * @throws LockHeldError, BackendUnavailableError (nothing applied), OutcomeUnknownError (undone in
    *   the background), NotALockError, ReentrantAcquireError, ClosedError, InvalidArgumentError, or
-   *   `signal.reason` itself. Whatever it rejects with, no entry stays longer than one TTL.
+   *   `signal.reason` itself. Whatever it rejects with, no entry stays longer than one TTL, lock delay
+   *   and minimum hold included.
    */
   acquire(lockName: string, options?: AcquireOptions): Promise<Lease>
   /** Asks once. `null`: another owner holds it. A store that fails still rejects. */
