@@ -69,8 +69,6 @@ describe('a connection of the pool', () => {
   // last words reach a connection that the pool has written off.
   it('that both ends give up at once ends no process either', async () => {
     const pool = unheardPool()
-    const told: unknown[] = []
-    pool.on('remove', (client) => client.on('error', (error) => told.push(error)))
     const guard = postgresGuard(pool)
     for (let round = 0; round < 40; round++) {
       const lease = leaseFor(fenced(newName(), 5n), 60 + (round % 7))
@@ -79,7 +77,6 @@ describe('a connection of the pool', () => {
       })
       expect(codeOf(await outcome(run))).toBe('LEASE_LOST')
     }
-    expect(told).toEqual([])
     await pool.end()
   })
 
@@ -121,14 +118,39 @@ describe('a connection of the pool', () => {
     await close()
   })
 
+  // The server's last words reach a connection that the pool has written off, and whose errors are
+  // nobody's any more but the pool's.
+  it('that is destroyed hears nothing that the server still says', async () => {
+    const proxy = await startProxy(stand.server.port)
+    const pool = openPool(stand.server, proxy.port)
+    const told: unknown[] = []
+    pool.on('error', (error) => told.push(error))
+    const guard = postgresGuard(pool)
+    const lease = leaseFor(fenced(newName(), 5n), 300)
+    const run = guard.transaction(lease, async () => {
+      proxy.hold('toClient')
+      // By the end both the lease and the server's time-out are over.
+      await new Promise((resolve) => setTimeout(resolve, 500))
+    })
+    expect(codeOf(await outcome(run))).toBe('LEASE_LOST')
+    proxy.letGo('toClient')
+    await new Promise((resolve) => setTimeout(resolve, 100))
+    expect(told).toEqual([])
+    await pool.end()
+    await proxy.close()
+  })
+
   // The driver stops waiting for COMMIT, and answers a later ROLLBACK: behind the COMMIT.
   it('whose driver stops waiting for COMMIT is not mistaken for one that refused it', async () => {
     const proxy = await startProxy(stand.server.port)
-    const pool = openPool(stand.server, proxy.port, { query_timeout: 300 })
+    const pool = openPool(stand.server, proxy.port, { query_timeout: 1000 })
     const guard = postgresGuard(pool)
     const name = newName()
     proxy.onBytes = (direction, bytes, connection) => {
-      if (direction === 'toServer' && isCommit(bytes)) connection.delay('toClient', 600)
+      if (direction !== 'toServer' || !isCommit(bytes)) return
+      connection.hold('toClient')
+      // After the driver gave up, and before it gives up the ROLLBACK that follows.
+      setTimeout(() => connection.letGo('toClient'), 1400)
     }
     const run = guard.transaction(fenced(name, 5n), async (tx) => {
       await tx.query('INSERT INTO entries (resource, entry) VALUES ($1, $2)', [name, 'once'])

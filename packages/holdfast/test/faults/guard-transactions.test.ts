@@ -1,6 +1,7 @@
 import type pg from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { sqlState } from '../../src/clients/postgres.ts'
+import type { Fenced } from '../../src/core/backend.ts'
 import { fenced, leaseFor, outcome } from '../../src/testkit/guard-suite-harness.ts'
 import {
   codeOf,
@@ -136,6 +137,59 @@ describe('a transaction that met another one', () => {
     await tx.query('ROLLBACK')
     tx.release()
     expect((await open.guard.highest(name))?.fencingToken).toBe(6n)
+    await open.close()
+  })
+})
+
+describe('the time-outs of a transaction', () => {
+  const SETTINGS = ['idle_in_transaction_session_timeout', 'statement_timeout', 'lock_timeout']
+
+  async function settings(open: OpenPostgres, fencedOrLease: Fenced): Promise<number[]> {
+    return open.guard.transaction(fencedOrLease, async (tx) => {
+      const text = SETTINGS.map(
+        (name) => `(SELECT setting FROM pg_settings WHERE name = '${name}')`,
+      )
+      const { rows } = await tx.query<unknown[]>({ text: `SELECT ${text}`, rowMode: 'array' })
+      return (rows[0] ?? []).map(Number)
+    })
+  }
+
+  it('are the guard’s own for a plain holder, and what is left for a lease', async () => {
+    const open = await stand.open({ timeoutMs: 7000 })
+    expect(await settings(open, fenced(`limits:${++names}`, 5n))).toEqual([7000, 7000, 7000])
+    const lease = leaseFor(fenced(`limits:${++names}`, 5n), 20_000)
+    for (const limitMs of await settings(open, lease)) {
+      expect(limitMs).toBeGreaterThan(5000)
+      expect(limitMs).toBeLessThanOrEqual(20_000)
+    }
+    await lease.release()
+    // They end with the transaction.
+    const { rows } = await open.pool.query<{ statement_timeout: string }>('SHOW statement_timeout')
+    expect(rows[0]?.statement_timeout).toBe('0')
+    await open.close()
+  })
+
+  // An administrator bounds every statement at two seconds, and the guard lifts it to thirty.
+  it('never lengthen what the session has already', async () => {
+    const open = await stand.open({ timeoutMs: 7000 })
+    const name = `limits:${++names}`
+    for (const [index, setting] of SETTINGS.entries()) {
+      for (const [own, expected] of [
+        ['1500ms', 1500],
+        ['2s', 2000],
+        ['1min', 7000],
+        ['3h', 7000],
+        ['20d', 7000],
+        ['0', 7000],
+      ] as const) {
+        open.pool.on('acquire', (client) => void client.query(`SET ${setting} = '${own}'`))
+        const seen = await settings(open, fenced(name, 5n))
+        expect(seen[index]).toBe(expected)
+        expect(seen.filter((limitMs) => limitMs === 7000).length).toBeGreaterThanOrEqual(2)
+        open.pool.removeAllListeners('acquire')
+        await open.pool.query(`RESET ${setting}`)
+      }
+    }
     await open.close()
   })
 })

@@ -4,7 +4,6 @@ import type { Fenced } from '../../core/backend.ts'
 import { checkFenced } from '../../core/guard.ts'
 import type { Seams } from '../../core/seams.ts'
 import { Bound } from './bound.ts'
-import { KnownResources } from './claiming.ts'
 import { Deadlines } from './deadlines.ts'
 import { type GuardSettings, storableText } from './options.ts'
 import { type Claim, Statements } from './statements.ts'
@@ -16,7 +15,6 @@ export interface Parts<C extends PgClient> {
   readonly settings: GuardSettings
   readonly statements: Statements
   readonly seams: Seams
-  readonly known: KnownResources
   readonly turns: Turns
   readonly deadlines: Deadlines
 }
@@ -38,9 +36,8 @@ export function partsOf<C extends PgClient>(
   const turns = turnsOf.get(pool) ?? new Turns(seams)
   turnsOf.set(pool, turns)
   const statements = new Statements(settings.schema)
-  const known = new KnownResources()
   const deadlines = new Deadlines(seams)
-  return { pool, settings, statements, seams, known, turns, deadlines }
+  return { pool, settings, statements, seams, turns, deadlines }
 }
 
 /** Checks what the caller presents, before anything is sent. */

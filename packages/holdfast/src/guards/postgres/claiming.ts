@@ -2,15 +2,17 @@
  * The claim itself: raise the fence to the presented token and draw `seq`, in one statement under
  * the row's lock, or say why not.
  *
- * In a transaction of the guard's own it travels together with BEGIN and the time-outs, as one text
- * and one round trip: PostgreSQL keeps the three statements prepared for each connection and the text
- * EXECUTEs them. A connection that forgets them (a pooler that hands out another server session,
- * DISCARD ALL) answers 26000; from then on that connection gets plain statements.
+ * In a transaction of the guard's own it travels together with BEGIN, as one text and one round trip:
+ * PostgreSQL keeps the statement prepared for each connection, and the text EXECUTEs it. A connection
+ * that forgets it (a pooler that hands out another server session, DISCARD ALL) answers 26000; from
+ * then on that connection gets the statement by itself. The time-outs are set inside the claim: it
+ * stays the first statement, so that no snapshot is older than it, and a claim that is refused, which
+ * leaves the row locked, is bounded too.
  *
  * Rejected: SELECT, then UPDATE: the fence went back from 6 to 5, because both transactions read
  * before either wrote. Counting `seq` in the process: see statements.ts. SET LOCAL with the number in
  * its text: before PostgreSQL 17 every number is a statement of its own to pg_stat_statements, and
- * pushes the user's statements out of it.
+ * pushes the user's statements out of it; inside the claim the time-outs also cost less.
  */
 import { type PgClient, quoteLiteral, sqlState } from '../../clients/postgres.ts'
 import type { Fenced } from '../../core/backend.ts'
@@ -23,7 +25,7 @@ import {
 import { reportStale } from '../../core/guard.ts'
 import type { PostgresIsolation } from './options.ts'
 import type { Session } from './session.ts'
-import { beginText, type Claim, claimValues, limitsText, type Statements } from './statements.ts'
+import { beginText, type Claim, claimValues, type Statements } from './statements.ts'
 
 /** The fence's record of one resource. */
 export type FenceRow = Readonly<{
@@ -37,13 +39,13 @@ export type FenceRow = Readonly<{
 /** `repeat`: this very call was applied before, and `seq` is what it drew then. */
 export type Claimed = Readonly<{ seq: bigint; repeat: boolean }>
 
-/** Sends one statement with arguments, inside whatever transaction is meant. */
-export type Ask = (
-  text: string,
-  values: string[],
-) => Promise<{ readonly rows: readonly Readonly<Record<string, unknown>>[] }>
+/** As a driver gives it. */
+type Row = Readonly<Record<string, unknown>>
 
-export function readRow(row: Readonly<Record<string, unknown>> | undefined): FenceRow | null {
+/** Sends one statement with arguments, inside whatever transaction is meant. */
+export type Ask = (text: string, values: string[]) => Promise<{ readonly rows: readonly Row[] }>
+
+export function readRow(row: Row | undefined): FenceRow | null {
   if (row === undefined) return null
   const { token, owner, seq, op, source } = row
   return {
@@ -56,7 +58,7 @@ export function readRow(row: Readonly<Record<string, unknown>> | undefined): Fen
 }
 
 /** What a claim's statement answered; null: no row, so nothing was applied. */
-function drawnSeq(row: Readonly<Record<string, unknown>> | undefined): bigint | null {
+function drawnSeq(row: Row | undefined): bigint | null {
   return row === undefined ? null : BigInt(String(row['seq']))
 }
 
@@ -105,8 +107,8 @@ function repeatOrRefusal(row: FenceRow, claim: Claim, fenced: Fenced): bigint | 
 }
 
 /**
- * How a connection takes the claim: `new` has never met the statements, `prepared` has them, `plain`
- * forgets them. By the statements' own name, because two guards may share a connection.
+ * How a connection takes the claim: `new` has never met the statement, `prepared` has it, `plain`
+ * forgets it. By the statement's own name, because two guards may share a connection.
  */
 type Form = 'new' | 'prepared' | 'plain'
 const forms = new WeakMap<PgClient, Map<string, Form>>()
@@ -132,44 +134,40 @@ export interface Opening {
   readonly limitMs: number
   /** A bound for each answer: the server's own time-outs come before it. */
   readonly answerMs: number
-  /** Resources that are known to have a row, which the cheaper statement needs. */
-  readonly known: KnownResources
 }
 
-/** Begins a transaction with its time-outs and claims in it. */
+/** Begins a transaction, bounds it and claims in it. */
 export async function beginAndClaim(opening: Opening): Promise<Claimed> {
-  const { session, statements, claim, fenced, known } = opening
-  const { seq, isRefused } = await begin(opening)
-  const ask: Ask = (text, values) => session.send(text, values, opening.answerMs)
-  const claimed =
-    seq === null
-      ? await claimByParts(ask, statements, claim, fenced, isRefused)
-      : { seq, repeat: false }
-  known.add(claim.resource)
-  return claimed
+  const { session, statements, claim, fenced, answerMs } = opening
+  const seq = drawnSeq(await begin(opening))
+  if (seq !== null) return { seq, repeat: false }
+  const ask: Ask = (text, values) => session.send(text, values, answerMs)
+  return claimByParts(ask, statements, claim, fenced, true)
 }
 
-type Begun = Readonly<{ seq: bigint | null; isRefused: boolean }>
-
-/** @returns A null `seq` when a transaction was begun and nothing is claimed in it yet. */
-async function begin(opening: Opening): Promise<Begun> {
-  const { session, statements, claim } = opening
-  const name = statements.claimName
+/** @returns What the claim answered. */
+async function begin(opening: Opening): Promise<Row | undefined> {
+  const { session, statements, claim, limitMs, answerMs } = opening
+  const name = statements.preparedName
+  const begin = beginText(opening.isolation)
+  const values = [...claimValues(claim), String(limitMs)]
   for (;;) {
     const form = formOf(session.client, name)
-    // Without a row the cheaper statement answers like a refusal.
-    const isKnown = opening.known.has(claim.resource)
-    const text = beginning(opening, form, isKnown)
+    if (form === 'plain') {
+      await session.send(begin, undefined, answerMs)
+      return (await session.send(statements.boundedClaim, values, answerMs)).rows[0]
+    }
+    const execute = `EXECUTE ${name}(${values.map(quoteLiteral).join(', ')})`
+    const text = [begin, ...(form === 'new' ? [statements.prepare] : []), execute].join('; ')
     try {
-      const answer = await session.send(text, undefined, opening.answerMs)
-      if (form === 'plain') return { seq: null, isRefused: false }
+      const { rows } = await session.send(text, undefined, answerMs)
       setForm(session.client, name, 'prepared')
-      return { seq: drawnSeq(answer.rows[0]), isRefused: !isKnown }
+      return rows[0]
     } catch (error) {
       const next = nextForm(form, sqlState(error))
       if (next === null) throw error
       setForm(session.client, name, next)
-      await session.send('ROLLBACK', undefined, opening.answerMs)
+      await session.send('ROLLBACK', undefined, answerMs)
     }
   }
 }
@@ -178,31 +176,4 @@ async function begin(opening: Opening): Promise<Begun> {
 function nextForm(form: Form, state: string | null): Form | null {
   if (form === 'new' && state === STATEMENT_EXISTS) return 'prepared'
   return form === 'prepared' && state === STATEMENT_MISSING ? 'plain' : null
-}
-
-function beginning(opening: Opening, form: Form, isKnown: boolean): string {
-  const { statements, claim, limitMs } = opening
-  const begin = beginText(opening.isolation)
-  if (form === 'plain') return `${begin}; ${limitsText(limitMs)}`
-  const prepare = form === 'new' ? statements.prepare : ''
-  const limits = `EXECUTE ${statements.limitsName}('${limitMs}')`
-  const name = isKnown ? statements.claimExistingName : statements.claimName
-  const values = claimValues(claim).map(quoteLiteral).join(', ')
-  return `${begin}; ${prepare} ${limits}; EXECUTE ${name}(${values})`
-}
-
-const KNOWN_MAX = 10_000
-
-/** Resources that had a row when last seen. Forgetting one costs nothing but the cheaper statement. */
-export class KnownResources {
-  readonly #names = new Set<string>()
-
-  has(resource: string): boolean {
-    return this.#names.has(resource)
-  }
-
-  add(resource: string): void {
-    if (this.#names.size >= KNOWN_MAX && !this.#names.has(resource)) this.#names.clear()
-    this.#names.add(resource)
-  }
 }

@@ -38,24 +38,38 @@ export function claimValues(claim: Claim): string[] {
 /** Time-outs beyond this do not fit PostgreSQL's settings. Milliseconds. */
 export const LIMIT_MS_MAX: number = 2 ** 31 - 1
 
-const LIMITS = `
-  SELECT set_config('idle_in_transaction_session_timeout', $1, true),
-    set_config('statement_timeout', $1, true),
-    set_config('lock_timeout', $1, true)`
+const TIME_OUTS = ['idle_in_transaction_session_timeout', 'statement_timeout', 'lock_timeout']
+
+/**
+ * An expression that bounds the transaction by `limit`, milliseconds as text, and is never null.
+ * What the session has already, by the user's or an administrator's will, is never lengthened.
+ */
+function limitsExpression(limit: string): string {
+  const bounded = TIME_OUTS.map((name) => {
+    const own = `current_setting('${name}')`
+    const isLonger = `CAST(${own} AS interval) > CAST(${limit} || 'ms' AS interval)`
+    const value = `CASE WHEN ${own} = '0' OR ${isLonger} THEN ${limit} ELSE ${own} END`
+    return `set_config('${name}', ${value}, true)`
+  })
+  return bounded.join(' || ')
+}
 
 export class Statements {
   readonly schema: string
   readonly table: string
   /**
-   * Claim and draw of `seq` in one, first touch included. Arguments: resource, token, owner, op,
+   * Claims and draws `seq` in one, first touch included. Arguments: resource, token, owner, op,
    * source. One row (seq) when claimed, none when refused; then the row stays locked.
    */
   readonly claim: string
   /**
-   * The same claim where the row exists, which is cheaper: no speculative insertion. Same arguments,
-   * same answer, but no row also means that there is none.
+   * The same as the first statement of a transaction of the guard's own, which it bounds, before it
+   * touches the row, by a sixth argument: milliseconds as text.
    */
-  readonly claimExisting: string
+  readonly boundedClaim: string
+  /** Makes `boundedClaim` known to the session under the name `preparedName`. */
+  readonly prepare: string
+  readonly preparedName: string
   /** Argument: resource. One row or none. */
   readonly read: string
   readonly readLocked: string
@@ -63,52 +77,40 @@ export class Statements {
   readonly replace: string
   /** Argument: resource. One row when there was none; waits for a transaction that is creating it. */
   readonly probe: string
-  /** Makes the three statements below known to the session. */
-  readonly prepare: string
-  /** Under these names `claim`, `claimExisting` and the limits can be EXECUTEd. */
-  readonly claimName: string
-  readonly claimExistingName: string
-  readonly limitsName: string
 
   constructor(schema: string) {
     this.schema = schema
     this.table = `${quoteIdentifier(schema)}.fences`
-    const key = `WHERE f.resource = $1`
-    this.claim = claimText(this.table)
-    this.claimExisting = claimExistingText(this.table)
+    const presented = 'CAST($1 AS text), CAST($2 AS bigint), $3, 1, $4, $5'
+    this.claim = claimText(this.table, `VALUES (${presented})`)
+    const bounds = `(SELECT ${limitsExpression('$6')}) IS NOT NULL`
+    this.boundedClaim = claimText(this.table, `SELECT ${presented} WHERE ${bounds}`)
+    // The name says which text it is, so that two guards, or two versions of this package, on one
+    // connection can never execute each other's.
+    const digest = createHash('sha256').update(this.boundedClaim).digest('hex')
+    this.preparedName = `holdfast_claim_${digest.slice(0, 16)}`
+    const types = '(text, bigint, text, text, text, text)'
+    this.prepare = `PREPARE ${this.preparedName} ${types} AS ${this.boundedClaim}`
     const columns =
       'CAST(f.token AS text) AS token, f.owner, CAST(f.seq AS text) AS seq, f.op, f.source'
-    this.read = `SELECT ${columns} FROM ${this.table} AS f ${key}`
+    this.read = `SELECT ${columns} FROM ${this.table} AS f WHERE f.resource = $1`
     this.readLocked = `${this.read} FOR UPDATE`
     this.replace = `
       UPDATE ${this.table} AS f
       SET token = CAST($2 AS bigint), owner = $3, seq = 1, op = $4, source = $5
-      ${key}`
+      WHERE f.resource = $1`
     this.probe = `
       INSERT INTO ${this.table} (resource, token, owner, seq, op, source)
       VALUES ($1, 1, 'probe', 1, 'probe', 'probe')
       ON CONFLICT (resource) DO NOTHING
       RETURNING resource`
-    // The name says which text it is, so that two guards, or two versions of this package, on one
-    // connection can never execute each other's.
-    const digest = createHash('sha256').update(this.claim).update(this.claimExisting).update(LIMITS)
-    const suffix = digest.digest('hex').slice(0, 16)
-    this.claimName = `holdfast_claim_${suffix}`
-    this.claimExistingName = `holdfast_claim_existing_${suffix}`
-    this.limitsName = `holdfast_limits_${suffix}`
-    const types = '(text, bigint, text, text, text)'
-    // In this order: whoever finds the first name taken may rely on the others.
-    this.prepare = `
-      PREPARE ${this.claimName} ${types} AS ${this.claim};
-      PREPARE ${this.claimExistingName} ${types} AS ${this.claimExisting};
-      PREPARE ${this.limitsName} (text) AS ${LIMITS};`
   }
 }
 
-function claimText(table: string): string {
+function claimText(table: string, row: string): string {
   return `
     INSERT INTO ${table} AS f (resource, token, owner, seq, op, source)
-    VALUES ($1, CAST($2 AS bigint), $3, 1, $4, $5)
+    ${row}
     ON CONFLICT (resource) DO UPDATE
     SET token = EXCLUDED.token, owner = EXCLUDED.owner, op = EXCLUDED.op,
       seq = CASE WHEN f.token = EXCLUDED.token THEN f.seq + 1 ELSE 1 END
@@ -118,24 +120,13 @@ function claimText(table: string): string {
     RETURNING CAST(f.seq AS text) AS seq`
 }
 
-function claimExistingText(table: string): string {
-  return `
-    UPDATE ${table} AS f
-    SET token = CAST($2 AS bigint), owner = $3, op = $4,
-      seq = CASE WHEN f.token = CAST($2 AS bigint) THEN f.seq + 1 ELSE 1 END
-    WHERE f.resource = $1 AND f.source = $5
-      AND (f.token < CAST($2 AS bigint)
-        OR (f.token = CAST($2 AS bigint) AND f.owner = $3 AND f.op <> $4))
-    RETURNING CAST(f.seq AS text) AS seq`
-}
-
 export function beginText(isolation: PostgresIsolation | undefined): string {
   return isolation === undefined ? 'BEGIN' : `BEGIN ISOLATION LEVEL ${isolation.toUpperCase()}`
 }
 
 /** The three time-outs as a statement of its own; `limitMs` is a positive integer. */
 export function limitsText(limitMs: number): string {
-  return LIMITS.replaceAll('$1', `'${limitMs}'`)
+  return `SELECT ${limitsExpression(`'${limitMs}'`)}`
 }
 
 /** What `migrate` runs and `ddl` shows; each may run again. */

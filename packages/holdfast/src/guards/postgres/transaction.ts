@@ -88,10 +88,10 @@ async function attemptOnce<C extends PgClient, T>(
   let claimed: Claimed | null = null
   let value: T
   try {
-    const { statements, known, settings } = parts
+    const { statements, settings } = parts
     const answerMs = limitMs + ANSWER_ALLOWANCE_MS
     const { isolation } = settings
-    const opening = { session, statements, isolation, claim, fenced, limitMs, answerMs, known }
+    const opening = { session, statements, isolation, claim, fenced, limitMs, answerMs }
     claimed = await begin(opening)
     value = await work(session.client, claimed)
   } catch (error) {
@@ -218,7 +218,10 @@ function explain<C extends PgClient>(
     if (lost !== null) return lost.error
     const wasIdle = state === '25P03' || sqlState(session.failure) === '25P03'
     if (isCut || (isOver && wasIdle)) {
-      const what = `the server ended the transaction at its time-out of ${limitMs} ms`
+      const what =
+        state === '55P03'
+          ? 'another transaction keeps its row locked'
+          : `the server ended the transaction at its time-out of ${limitMs} ms`
       return new GuardBusyError(resource, what, { cause: error ?? session.failure })
     }
     if (session.failure instanceof LockError) return session.failure

@@ -43,15 +43,13 @@ describe('the options of the guard', () => {
   })
 })
 
-describe('the prepared statements', () => {
+describe('the prepared statement', () => {
   // One name for two texts: the guard of one schema would execute that of another.
-  it('have names that follow from their texts', () => {
+  it('has a name that follows from its text', () => {
     const [one, same, other] = [new Statements('a'), new Statements('a'), new Statements('b')]
-    expect(one.claimName).toBe(same.claimName)
-    expect(one.claimName).not.toBe(other.claimName)
-    for (const name of [one.claimName, one.claimExistingName, one.limitsName]) {
-      expect(name.length).toBeLessThanOrEqual(63)
-      expect(one.prepare).toContain(`PREPARE ${name} `)
-    }
+    expect(one.preparedName).toBe(same.preparedName)
+    expect(one.preparedName).not.toBe(other.preparedName)
+    expect(one.preparedName.length).toBeLessThanOrEqual(63)
+    expect(one.prepare).toContain(`PREPARE ${one.preparedName} `)
   })
 })
