@@ -134,9 +134,8 @@ export class RedisWakeUps {
       (isTaken) => {
         if (!isTaken) this.#tell(channel)
       },
-      () => {
-        // Whoever sleeps polls besides, and learns then what is wrong with the store.
-      },
+      // Whoever sleeps has to ask instead, and learns what is wrong with the store.
+      () => this.#tell(channel),
     )
   }
 
