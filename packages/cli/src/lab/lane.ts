@@ -98,7 +98,9 @@ export class Lane {
     await Promise.all(this.#workers.map((worker) => worker.end()))
   }
 
+  /** A round that it is doing just then rejects. Calling twice is safe. */
   async kill(): Promise<void> {
+    this.#fail(new Error(`lane ${this.number} was ended`))
     await Promise.all(this.#workers.map((worker) => worker.kill()))
   }
 

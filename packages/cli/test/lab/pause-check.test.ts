@@ -214,16 +214,56 @@ describe('histories that cannot be', () => {
   })
 })
 
+describe('a try that came to nothing', () => {
+  const failedTry = (...ops: Pick<Entry, 'op' | 'answer'>[]): ArmRecord =>
+    changed(pauseRecord(SHAPES.guard, 1), {
+      entries: (entries) => [
+        ...entries.map((e) => (e.process === 'B' ? { ...e, tryNumber: 2 } : e)),
+        ...ops.map(({ op, answer }, index) => {
+          const calledAtUs = (300 + 2 * index) * 1_000
+          const times = { calledAtUs, answeredAtUs: calledAtUs + 1_000, wallMs: 0 }
+          const token = answer === 'granted' ? { token: '1015' } : {}
+          const who = { arm: SHAPES.guard.arm, lane: 0, round: 0, draw: 0, process: 'B', pid: 1 }
+          return { ...who, ...times, ...token, op, answer, tryNumber: 1 }
+        }),
+      ],
+    })
+
+  test('is made again, and changes nothing', () => {
+    // On a busy machine a lease of 300 ms runs out before the work has begun.
+    const granted = { op: 'acquire', answer: 'granted' }
+    const released = { op: 'release', answer: 'not-held' }
+    const claimed = { op: 'claim', answer: 'granted' }
+    const records = [
+      failedTry({ op: 'acquire', answer: 'unanswered' }),
+      failedTry(granted, { op: 'claim', answer: 'lost' }, released),
+      failedTry(granted, claimed, { op: 'read', answer: 'cut' }, released),
+    ]
+    for (const record of records) {
+      expect(checkPause(record)).toMatchObject({ roundsTrue: 1, problems: [], breaches: [] })
+    }
+  })
+
+  test('cannot go on without a lock', () => {
+    // A write under no lock at all is another experiment.
+    const record = failedTry(
+      { op: 'acquire', answer: 'unanswered' },
+      { op: 'claim', answer: 'granted' },
+    )
+    expect(checkPause(record).problems.join()).toContain('it went on without a lock')
+  })
+})
+
 describe('locks', () => {
   test('tokens that do not rise break an arm with protection', () => {
     // A token that repeats cannot tell old from new.
     const record = changed(pauseRecord(SHAPES.guard, 1), {
       entries: (entries) =>
         entries.map((e) =>
-          e.process === 'B' && e.token !== undefined ? { ...e, token: '1001' } : e,
+          e.process === 'B' && e.token !== undefined ? { ...e, token: '1010' } : e,
         ),
     })
-    expect(checkPause(record).breaches.join()).toContain('was granted token 1001 after 1001')
+    expect(checkPause(record).breaches.join()).toContain('was granted token 1010 after 1010')
     expect(verdict(record)).toBe('broken')
   })
 

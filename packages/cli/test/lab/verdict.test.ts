@@ -61,7 +61,10 @@ describe('an experiment that must not pass', () => {
 
   test('a worker that dies ends the scenario with its last words, and nothing passes', async () => {
     // A round that nobody finished must not be a round that nobody failed.
+    const beganAtMs = performance.now()
     const result = await run('dying.mjs', 4)
+    // Without waiting for the other lanes' rounds, which have a minute each.
+    expect(performance.now() - beganAtMs).toBeLessThan(45_000)
     expect(result.errors).toHaveLength(1)
     expect(result.errors[0]).toMatch(/worker B \(process \d+\) ended unexpectedly: SIGKILL/)
     expect(result.errors[0]).toContain('this is the last that B says')

@@ -34,7 +34,8 @@ export function tableReport(
     `${result.name} ${result.verdict}; ${result.lanes} rounds at once${timingText(result.arms)}`,
     ...redrawnLines(result.arms),
     ...result.arms.flatMap((arm) => remarks(arm, roundsWanted)),
-    ...result.errors.map((error) => `error: ${error}`),
+    // The whole of it is on stderr.
+    ...result.errors.map((error) => `ended before its time: ${error.split('\n')[0]}`),
   ]
   return lines.join('\n')
 }

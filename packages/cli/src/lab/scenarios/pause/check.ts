@@ -146,7 +146,10 @@ function groupByPerformance(applied: readonly AppliedWrite[]): Map<string, Appli
   return groups
 }
 
-/** A read must show a balance that stood there at some moment between its call and its answer. */
+/**
+ * A read must show a balance that stood there at some moment between its call and its answer. One
+ * that was cut off with its transaction shows none.
+ */
 function readProblems(
   { round, entries }: Performance,
   writes: readonly AppliedWrite[],
@@ -154,7 +157,7 @@ function readProblems(
 ): string[] {
   const problems: string[] = []
   const states = [standing, ...writes.map(({ row }) => row.newBalance)]
-  for (const read of entries.filter(({ op }) => op === 'read')) {
+  for (const read of entries.filter(({ op, answer }) => op === 'read' && answer === 'read')) {
     const first = writes.findLastIndex(({ entry }) => entry.answeredAtUs <= read.calledAtUs) + 1
     const last = writes.findLastIndex(({ entry }) => entry.calledAtUs <= read.answeredAtUs) + 1
     if (!states.slice(first, last + 1).includes(read.value ?? Number.NaN)) {

@@ -44,7 +44,7 @@ const TABLES = `
   CREATE TRIGGER log_wallet AFTER UPDATE ON wallets FOR EACH ROW EXECUTE FUNCTION log_wallet();
 `
 
-/** Opens both and waits until both have answered, so that the first round is like the others. */
+/** Opens both and uses both once, so that the first round is like the others. */
 export async function openPauseStores(addresses: Addresses, role: string): Promise<PauseStores> {
   const pool = new pg.Pool({
     ...addresses.postgres,
@@ -56,13 +56,22 @@ export async function openPauseStores(addresses: Addresses, role: string): Promi
   pool.on('error', () => {})
   const redis: Redis = await openRedis(addresses)
   const locks = createLocks(redisBackend(redis))
+  const guard = postgresGuard(pool)
   await pool.query('SELECT 1')
+  if (role !== 'lab') await warmUp(locks, guard)
   const close = async (): Promise<void> => {
     await locks.close()
     redis.disconnect()
     await pool.end()
   }
-  return { pool, locks, guard: postgresGuard(pool), close }
+  return { pool, locks, guard, close }
+}
+
+/** Code that ran once, scripts that are loaded, a name of its own, and time enough. */
+async function warmUp(locks: Locks, guard: PauseStores['guard']): Promise<void> {
+  const lease = await locks.acquire(`warm-up:${process.pid}`, { ttlMs: 10_000, renew: false })
+  await guard.transaction(lease, (client) => client.query('SELECT 1'))
+  await lease.release()
 }
 
 export async function prepareWallets(stores: PauseStores, places: readonly Place[]): Promise<void> {

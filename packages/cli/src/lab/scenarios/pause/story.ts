@@ -79,10 +79,11 @@ function tryProblems(tried: Try, expected: Expectation, isLast: boolean): string
   if (places.some((place, index) => place < 0 || place <= (places[index - 1] ?? -1))) {
     problems.push(`${ops.join(', ')} is not in order`)
   }
+  if (read?.answer === 'cut' && write !== undefined) problems.push('it wrote without a read')
   const needs = ['read', 'write']
   if (expected.takesLock) needs.push('acquire', 'release')
   if (expected.claims) needs.push('claim')
-  // A try may end at its claim, or at the commit after its read, but then another one follows.
+  // A try may end at its claim, its read or the commit after it, but then another one follows.
   const mayEndEarly = expected.claims && !isLast && pause === undefined
   // Without an answer there was no lock, and nothing else to do but to ask again.
   if (acquire?.answer === 'unanswered') {

@@ -31,7 +31,7 @@ type Queryable = Pick<PauseStores['pool'], 'query'>
 /** No protection at the data: whoever writes last wins. */
 export async function plainUpdate(work: Work): Promise<UpdateAnswer> {
   const { round, tryNumber, stores } = work
-  const basis = await read(work, stores.pool)
+  const basis = await read(work, stores.pool, 'failed')
   await work.think()
   await round.call('write', async () => {
     await write(stores.pool, round.place, basis + 1)
@@ -44,7 +44,7 @@ export async function plainUpdate(work: Work): Promise<UpdateAnswer> {
 export async function columnUpdate(work: LockedWork): Promise<UpdateAnswer> {
   const { round, lease, stores, tryNumber } = work
   const token = `${lease.fencingToken}`
-  const basis = await read(work, stores.pool)
+  const basis = await read(work, stores.pool, 'failed')
   await work.think()
   const { answer } = await round.call('write', async () => {
     const { rowCount } = await stores.pool.query(
@@ -73,7 +73,7 @@ async function guardedUpdate(work: LockedWork, fenced: Fenced): Promise<UpdateAn
   const token = `${fenced.fencingToken}`
   let basis = 0
   const claimed = await claim(work, fenced, async (client) => {
-    basis = await read(work, client)
+    basis = await read(work, client, 'cut')
   })
   if (claimed !== 'applied') return claimed
   await work.think()
@@ -92,7 +92,7 @@ export async function insideUpdate(work: LockedWork): Promise<UpdateAnswer> {
   const token = `${lease.fencingToken}`
   const seen: { basis?: number; thinking?: Promise<void>; writeCalledAtUs?: number } = {}
   const answer = await claim(work, lease, async (client) => {
-    seen.basis = await read(work, client)
+    seen.basis = await read(work, client, 'cut')
     seen.thinking = work.think()
     await seen.thinking
     seen.writeCalledAtUs = monotonicUs()
@@ -141,17 +141,29 @@ async function answerOf(act: () => Promise<void>): Promise<UpdateAnswer> {
   }
 }
 
-async function read({ round, tryNumber }: Work, client: Queryable): Promise<number> {
-  const { value } = await round.call('read', async () => {
+/**
+ * @param whenItFails `cut` in a guarded transaction, whose connection ends with the lease: the
+ *   guard's own answer then tells what happened.
+ */
+async function read(
+  { round, tryNumber }: Work,
+  client: Queryable,
+  whenItFails: 'failed' | 'cut',
+): Promise<number> {
+  const calledAtUs = monotonicUs()
+  try {
     const { rows } = await client.query<{ balance: number }>(
       'SELECT balance FROM wallets WHERE id = $1',
       [round.place],
     )
     const [row] = rows
     if (row === undefined) throw new Error(`there is no wallet ${round.place}`)
-    return { answer: 'read', value: row.balance, tryNumber }
-  })
-  return value
+    round.note('read', calledAtUs, { answer: 'read', value: row.balance, tryNumber })
+    return row.balance
+  } catch (error) {
+    round.note('read', calledAtUs, { answer: whenItFails, detail: String(error), tryNumber })
+    throw error
+  }
 }
 
 async function write(client: Queryable, wallet: string, balance: number): Promise<void> {

@@ -11,7 +11,8 @@ import { unanswered } from '../answers.ts'
 import { HOLD_MS } from './hold.ts'
 import { nameIn, type UnlockStores } from './stores.ts'
 
-/** B gets the lock when A's TTL is over, a third of a second after it has asked. */
+/** B asks this much before A's TTL is over, and gets the lock when it is. */
+const BEFORE_TTL_ENDS_MS = 50
 const WAIT_MS = 5_000
 const POLL_MS = 5
 
@@ -95,7 +96,7 @@ async function pauseAndCleanUp(round: Round, stores: UnlockStores, means: Means)
 
 async function takeOver(round: Round, stores: UnlockStores, means: Means): Promise<void> {
   await round.until('A:pausing')
-  await sleep(round.jitterMs)
+  await sleep(round.fault.ttlMs - BEFORE_TTL_ENDS_MS + round.jitterMs)
   const held = await acquire(round, stores, means, HOLD_MS, WAIT_MS)
   await round.until('lab:looked')
   if (held !== null) await release(round, held)

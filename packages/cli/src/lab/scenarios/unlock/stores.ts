@@ -14,9 +14,12 @@ export interface UnlockStores extends Stores {
 /** What Holdfast puts before a lock name by default; the lab looks at the key itself. */
 const HOLDFAST_PREFIX = 'lock:'
 
+/** Opens it and uses it once, so that the first round is like the others. */
 export async function openUnlockStores(addresses: Addresses): Promise<UnlockStores> {
   const redis = await openRedis(addresses)
   const locks = createLocks(redisBackend(redis))
+  const lease = await locks.acquire(`warm-up:${process.pid}`, { ttlMs: 10_000, renew: false })
+  await lease.release()
   const close = async (): Promise<void> => {
     await locks.close()
     redis.disconnect()

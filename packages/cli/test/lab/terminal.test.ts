@@ -1,0 +1,34 @@
+import { spawnSync } from 'node:child_process'
+import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { LAB } from './fixtures/run-lab.ts'
+
+/** Of util-linux, which every Debian has; it gives a program a terminal and writes down what it shows. */
+const hasScript = spawnSync('script', ['--version']).status === 0
+
+test.skipIf(!hasScript)('on a terminal bars are on stderr, and stdout stays one JSON text', () => {
+  // Bars in a file that somebody parses.
+  const tmp = mkdtempSync(join(tmpdir(), 'lab-test-'))
+  chmodSync(tmp, 0o711)
+  try {
+    const [shown, json] = [join(tmp, 'shown'), join(tmp, 'out.json')]
+    const command = `'${process.execPath}' '${LAB}' unlock --rounds 2 --lanes 2 --json > '${json}'`
+    const { status } = spawnSync('script', ['-qec', command, shown], {
+      env: { ...process.env, TMPDIR: tmp },
+      stdio: 'ignore',
+    })
+    expect(status).toBe(0)
+    expect(JSON.parse(readFileSync(json, 'utf8'))).toMatchObject({
+      scenarios: [{ name: 'unlock', verdict: 'holds' }],
+    })
+    const terminal = readFileSync(shown, 'utf8')
+    expect(terminal).toMatch(/unlock {2}bare delete {4}\[[=-]{30}\] {2}\d\/2/)
+    expect(terminal).toMatch(/unlock {2}owner-checked {2}\[[=-]{30}\] {2}\d\/2/)
+    // The cursor is hidden for the bars and shown again after them.
+    expect(terminal.lastIndexOf('\u001b[?25h')).toBeGreaterThan(terminal.lastIndexOf('\u001b[?25l'))
+  } finally {
+    rmSync(tmp, { recursive: true, force: true })
+  }
+})
