@@ -1,0 +1,222 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { pathToFileURL } from 'node:url'
+import type { Redis } from 'ioredis'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { emitLibrary } from '../../../../scripts/lib/emit.mjs'
+import { type RedisServer, startRedis } from '../../../cli/src/lab/servers/index.ts'
+import { redisBackendWith } from '../../src/backends/redis/redis-backend.ts'
+import { randomOwner } from '../../src/core/owner.ts'
+import { systemSeams } from '../../src/core/seams.ts'
+import { createLocksWith } from '../../src/lock/lock.ts'
+import { acquired, request } from '../../src/testkit/backend-harness.ts'
+import {
+  allKeys,
+  CLIENT_NAMES,
+  keysWithoutTtl,
+  openClient,
+  openInspector,
+  startProxy,
+  type TcpProxy,
+  until,
+} from '../support/redis.ts'
+
+let server: RedisServer
+let redis: Redis
+let proxy: TcpProxy
+const ends: (() => unknown)[] = []
+
+beforeAll(async () => {
+  server = await startRedis()
+  redis = await openInspector(server.port)
+  proxy = await startProxy(server.port)
+})
+
+afterEach(async () => {
+  for (const end of ends.splice(0).reverse()) await end()
+  proxy.delayMs = 0
+  proxy.isDeaf = false
+  await redis.flushall()
+})
+
+afterAll(async () => {
+  redis.disconnect()
+  await proxy.close()
+  await server.stop()
+})
+
+const LONG_MS = 60_000
+
+describe('a process that is killed', () => {
+  // B017: acquire and release were several commands; a process that died between two of them left a
+  // name that nobody could ever have again.
+  it('at any moment of 300, leaves no key without an end', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'holdfast-killed-'))
+    ends.push(() => rmSync(folder, { recursive: true, force: true }))
+    await emitLibrary(join(folder, 'dist'))
+    writeFileSync(join(folder, 'package.json'), '{"type":"module"}')
+    writeFileSync(join(folder, 'child.js'), childText(server.port))
+    let kills = 0
+    const lane = async (): Promise<void> => {
+      while (kills < 300) {
+        kills += 1
+        await killAmid(join(folder, 'child.js'))
+      }
+    }
+    await Promise.all([lane(), lane(), lane(), lane()])
+    expect(kills).toBeGreaterThanOrEqual(300)
+    expect(await keysWithoutTtl(redis)).toEqual([])
+    // Everything is free one TTL later.
+    await sleep(1100)
+    expect((await allKeys(redis)).filter((key) => !key.includes('#hf:'))).toEqual([])
+    const { client, end } = await openClient('ioredis 6', server.port)
+    ends.push(end)
+    const backend = redisBackendWith(systemSeams, client, { subscriber: false })
+    for (let index = 0; index < 3; index++) await acquired(backend, `n${index}`)
+  }, 300_000)
+})
+
+/** Cycles of everything that writes, over few names, so that children meet. */
+function childText(port: number): string {
+  const require = createRequire(import.meta.url)
+  const ioredis = pathToFileURL(require.resolve('ioredis')).href
+  return `
+import ioredis from ${JSON.stringify(ioredis)}
+import { redisBackend } from './dist/redis.js'
+import { randomOwner } from './dist/core/owner.js'
+const client = new ioredis.Redis({ host: '127.0.0.1', port: ${port} })
+client.on('error', () => {})
+const backend = redisBackend(client)
+const request = (index) => ({ lockName: 'n' + (index % 3), owner: randomOwner(), ttlMs: 1000,
+  timeoutMs: 1000, lockDelayMs: 0, waits: index % 2 === 0, holder: { host: 'h', pid: process.pid },
+  onLost() {} })
+await client.ping()
+process.send('ready')
+for (let index = 0; ; index++) {
+  const asked = request(index)
+  const result = await backend.tryAcquire(asked)
+  if (result.kind === 'held') {
+    if (index % 7 === 0) await backend.cancel(asked.lockName, asked.owner)
+    continue
+  }
+  await backend.renew(result.grant, 1000)
+  if (index % 5 === 0) await backend.proclaim(result.grant, 'v' + index)
+  if (index % 4 === 0) await backend.handOver(result.grant, { ...request(index), lockName: asked.lockName }, true)
+  else if (index % 4 === 1) await backend.release(result.grant, 20)
+  else if (index % 4 === 2) await backend.cancel(asked.lockName, asked.owner)
+  else await backend.release(result.grant, 0)
+}
+`
+}
+
+async function killAmid(path: string): Promise<void> {
+  const child: ChildProcess = spawn(process.execPath, [path], {
+    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+  })
+  const ended = new Promise((resolve) => child.once('exit', resolve))
+  await Promise.race([new Promise((resolve) => child.once('message', resolve)), ended])
+  await sleep(Math.random() * 30)
+  child.kill('SIGKILL')
+  await ended
+}
+
+describe.each(CLIENT_NAMES)('%s: an attempt without an answer', (name) => {
+  // B041, for one node: who was not told "granted" was not cleaned up after, and the next contender
+  // was refused until the TTL.
+  it('is undone, and the next contender need not wait for its TTL', async () => {
+    const { client, end } = await openClient(name, proxy.port)
+    ends.push(end)
+    const ours = redisBackendWith(systemSeams, client, { subscriber: false })
+    const locks = createLocksWith(systemSeams, ours)
+    ends.push(() => locks.close())
+    await acquired(ours, 'warm')
+    proxy.isDeaf = true
+    const failure = locks.tryAcquire('k', { ttlMs: 30_000 }).catch((error: unknown) => error)
+    await until(async () => (await redis.exists('lock:k')) === 1, 'it was executed')
+    proxy.cut()
+    proxy.isDeaf = false
+    expect(await failure).toMatchObject({ code: 'OUTCOME_UNKNOWN' })
+    await until(async () => (await redis.exists('lock:k')) === 0, 'it is undone', 20_000)
+    const other = await openClient('ioredis 6', server.port)
+    ends.push(other.end)
+    const theirs = redisBackendWith(systemSeams, other.client, { subscriber: false })
+    await acquired(theirs, 'k')
+  })
+
+  // B023: the caller had left; the answer came, and the lock was held and renewed without end.
+  it('because its caller left, holds nothing afterwards', async () => {
+    const { client, end } = await openClient(name, proxy.port)
+    ends.push(end)
+    const ours = redisBackendWith(systemSeams, client, { subscriber: false })
+    const locks = createLocksWith(systemSeams, ours)
+    ends.push(() => locks.close())
+    await acquired(ours, 'warm')
+    proxy.delayMs = 50
+    const renewals: unknown[] = []
+    locks.on('renewed', (event) => renewals.push(event))
+    const outcomes = await Promise.all(
+      Array.from({ length: 100 }, async (_, index) => {
+        const controller = new AbortController()
+        const waiting = locks.acquire(`k${index}`, { ttlMs: 1000, signal: controller.signal })
+        const failure = waiting.then(
+          (lease) => lease.release(),
+          (error: unknown) => error,
+        )
+        await sleep(Math.random() * 3)
+        controller.abort(new Error('left'))
+        return failure
+      }),
+    )
+    expect(outcomes).toEqual(outcomes.map(() => new Error('left')))
+    await until(
+      async () =>
+        (await allKeys(redis)).every((key) => key.includes('#hf:') || key === 'lock:warm'),
+      'nothing is held',
+    )
+    await sleep(500)
+    expect(renewals).toEqual([])
+    expect(await keysWithoutTtl(redis)).toEqual([])
+  })
+})
+
+describe('tombstones', () => {
+  // A store that answers too late, and contenders that give up: 112 bytes each, without a bound.
+  it('of one process are bounded: then attempts are refused by name, and go on when they end', async () => {
+    const { client, end } = await openClient('ioredis 6', server.port)
+    ends.push(end)
+    const limits = { tombstonesMax: 2000 }
+    const backend = redisBackendWith(systemSeams, client, { subscriber: false }, limits)
+    const grant = await acquired(backend, 'held')
+    const owners = Array.from({ length: 2000 }, randomOwner)
+    await Promise.all(owners.map((owner) => backend.cancel('k', owner)))
+    await expect(backend.tryAcquire(request('k'))).rejects.toMatchObject({
+      code: 'BACKEND_UNAVAILABLE',
+      why: 'backlog',
+    })
+    const handing = async () => backend.handOver?.(grant, request('held'), true)
+    await expect(handing()).rejects.toMatchObject({ why: 'backlog' })
+    // What is held can be renewed and released, and what was sent can be undone.
+    expect(await backend.renew(grant, LONG_MS)).toMatchObject({ kind: 'renewed' })
+    await backend.cancel('k', randomOwner())
+    expect(await backend.release(grant, 0)).toBe('released')
+    const keys = await allKeys(redis)
+    expect(keys.filter((key) => key.startsWith('lock:#hf:cancel:')).length).toBe(2001)
+    expect(await keysWithoutTtl(redis)).toEqual([])
+  })
+
+  it('are not left by releases', async () => {
+    const { client, end } = await openClient('ioredis 6', server.port)
+    ends.push(end)
+    const backend = redisBackendWith(systemSeams, client, { subscriber: false })
+    for (let index = 0; index < 100; index++) {
+      const grant = await acquired(backend, 'k')
+      await backend.release(grant, index % 3 === 0 ? 1 : 0)
+      await until(async () => (await redis.exists('lock:k')) === 0, 'it is free')
+    }
+    expect((await allKeys(redis)).filter((key) => key.includes('cancel'))).toEqual([])
+  })
+})
