@@ -4,6 +4,7 @@
  * A listener is an observer: one that throws, or whose promise rejects, is reported as a process
  * warning (code `HOLDFAST_LISTENER`) and changes nothing.
  */
+import { inspect } from 'node:util'
 import type { LockError, LossReason } from './errors.ts'
 
 type Of<T = unknown> = Readonly<{ lockName: string; fencingToken: bigint } & T>
@@ -92,7 +93,7 @@ export class Emitter {
 }
 
 function report(type: string, error: unknown): void {
-  const detail = error instanceof Error ? (error.stack ?? error.message) : String(error)
+  const detail = error instanceof Error ? (error.stack ?? error.message) : inspect(error)
   process.emitWarning(`a listener of the event "${type}" threw`, {
     code: 'HOLDFAST_LISTENER',
     detail,

@@ -36,6 +36,8 @@ export class Agenda {
 
   /** Calls `run` once, at `dueMs` on the monotonic clock or as soon after as the loop allows. */
   add(dueMs: number, run: () => void): Entry {
+    // One entry without a place in the order would break the order of all.
+    assert(!Number.isNaN(dueMs), 'an agenda entry is due at some time')
     const entry: Entry = { dueMs, run, index: this.#heap.length }
     this.#heap.push(entry)
     this.#rise(entry)

@@ -72,15 +72,20 @@ export function ask(
   return asked
 }
 
-/** Turns a grant into a lease, or into null when too little validity is left (A2). */
-export function accept(context: Context, asked: Asked, grant: Grant): HeldLease | null {
-  const { request, settings, from } = asked
+/** What every grant must be. A backend that breaks this is a bug, whoever wrote it. */
+export function checkGrant(context: Context, { request }: Asked, grant: Grant): void {
   assert(grant.owner === request.owner, 'a grant names the owner that asked')
   assert(grant.lockName === request.lockName, 'a grant names the lock that was asked for')
   assert(grant.fencingToken > 0n, 'a fencing token is positive')
   assert(Number.isFinite(grant.ttlMs), 'a grant says how long it lasts')
   // On another clock than ours a lease could last for ever.
   assert(grant.sentAtMs <= context.seams.nowMs(), 'a grant counts from before its request left')
+}
+
+/** Turns a grant into a lease, or into null when too little validity is left (A2). */
+export function accept(context: Context, asked: Asked, grant: Grant): HeldLease | null {
+  const { settings, from } = asked
+  checkGrant(context, asked, grant)
   // A store with a queue counts from its last keep-alive, later than the request.
   const base = { nowMs: grant.sentAtMs, bootMs: from.bootMs + (grant.sentAtMs - from.nowMs) }
   const ttlMs = Math.min(settings.ttlMs, grant.ttlMs - settings.lockDelayMs)

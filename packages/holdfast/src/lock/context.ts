@@ -7,6 +7,7 @@ import type { Agenda } from './agenda.ts'
 import type { Attempt } from './attempt.ts'
 import type { HeldLease } from './lease.ts'
 import type { Ended, Ending } from './pass-on.ts'
+import type { Pulse } from './pulse.ts'
 import type { Undo } from './undo.ts'
 import type { Waits } from './wait.ts'
 
@@ -31,6 +32,7 @@ export interface Context {
   /** Attempts in flight for callers who stand in no line. */
   readonly attempts: Set<Attempt>
   readonly isClosed: () => boolean
+  readonly pulse: Pulse
 }
 
 /** What people will see of the holder of a lease with these settings. */

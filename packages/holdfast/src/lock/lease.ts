@@ -74,6 +74,7 @@ export class HeldLease implements Lease, StaleListener {
     this.#lifeMs = timingFor(settings, ttlMs).lifeMs
     context.held.set(grant.lockName, this)
     context.leases.add(this)
+    context.pulse.start()
     this.#watchdog = new Watchdog(context, this, settings.renew)
   }
 

@@ -28,12 +28,14 @@ import {
 } from '../core/options.ts'
 import { thisProcess } from '../core/owner.ts'
 import { adoptSeams, type Seams, seamsWithClock, systemSeams } from '../core/seams.ts'
+import { onAbort } from './aborts.ts'
 import { Agenda } from './agenda.ts'
 import { Attempt, type Refusal } from './attempt.ts'
 import type { Context } from './context.ts'
 import type { HeldLease } from './lease.ts'
 import { listing, look } from './look.ts'
 import { endGrant } from './pass-on.ts'
+import { Pulse } from './pulse.ts'
 import { shutDown } from './shut-down.ts'
 import { takeOver } from './take-over.ts'
 import { Undo } from './undo.ts'
@@ -97,6 +99,7 @@ class Engine<C extends Capabilities> implements Locks<C> {
       leases: new Set(),
       attempts: new Set(),
       isClosed: () => this.#closing !== null,
+      pulse: new Pulse(() => this.#context),
       undo: new Undo(() => this.#context),
       endGrant: (ending) => this.#context.undo.follow(endGrant(this.#context, ending)),
       waits: new Waits(() => this.#context),
@@ -112,13 +115,13 @@ class Engine<C extends Capabilities> implements Locks<C> {
   async acquire(lockName: string, options?: AcquireOptions): Promise<Lease> {
     const settings = this.#read(lockName, options)
     this.#refuseReentry(lockName)
-    return this.#acquire(lockName, settings)
+    return this.#handOut(await this.#acquire(lockName, settings), settings)
   }
 
   async tryAcquire(lockName: string, options?: LeaseOptions): Promise<Lease | null> {
     const settings = this.#read(lockName, options, { waitMs: 'none: tryAcquire does not wait' })
     const lease = await this.#askOnce(lockName, settings)
-    return 'kind' in lease ? null : lease
+    return 'kind' in lease ? null : this.#handOut(lease, settings)
   }
 
   async using<T>(
@@ -131,7 +134,7 @@ class Engine<C extends Capabilities> implements Locks<C> {
     }
     const settings = this.#read(lockName, options)
     this.#refuseReentry(lockName)
-    const lease = await this.#acquire(lockName, settings)
+    const lease = this.#handOut(await this.#acquire(lockName, settings), settings)
     const held = chain.getStore() ?? []
     return settle(lease, () => chain.run([...held, lease], () => fn(lease)))
   }
@@ -205,10 +208,7 @@ class Engine<C extends Capabilities> implements Locks<C> {
 
   async #acquire(lockName: string, settings: Settings): Promise<HeldLease> {
     const startedAtMs = this.#context.seams.nowMs()
-    if (settings.waitMs > 0) {
-      const lease = await this.#context.waits.enter(lockName, settings)
-      return this.#handOut(lease, settings)
-    }
+    if (settings.waitMs > 0) return this.#context.waits.enter(lockName, settings)
     const answer = await this.#askOnce(lockName, settings)
     if (!('kind' in answer)) return answer
     const waitedMs = this.#context.seams.nowMs() - startedAtMs
@@ -220,17 +220,16 @@ class Engine<C extends Capabilities> implements Locks<C> {
     const startedAtMs = seams.nowMs()
     const { signal } = settings
     const attempt = new Attempt(this.#context, lockName, settings, { waits: false, startedAtMs })
-    const onAbort = (): void => attempt.abandon(signal?.reason)
+    const unlisten = signal && onAbort(signal, () => attempt.abandon(signal.reason))
     attempts.add(attempt)
-    signal?.addEventListener('abort', onAbort, { once: true })
     try {
       const answer = await attempt.answer
-      if (answer.kind === 'granted') return this.#handOut(answer.lease, settings)
+      if (answer.kind === 'granted') return answer.lease
       emitter.emit('refused', { lockName, waitedMs: seams.nowMs() - startedAtMs })
       return answer
     } finally {
       attempts.delete(attempt)
-      signal?.removeEventListener('abort', onAbort)
+      unlisten?.()
     }
   }
 

@@ -1,13 +1,20 @@
 /** Questions that change nothing: who holds what. Bounded like every request. */
 import type { LockInfo } from '../core/backend.ts'
-import { BackendUnavailableError, type LockError } from '../core/errors.ts'
+import { BackendUnavailableError, LockError } from '../core/errors.ts'
 import { requestTimeoutMsMax } from '../core/validity.ts'
 import type { Context } from './context.ts'
-import { bounded } from './request.ts'
+import { asLockError, bounded, isBug } from './request.ts'
 
-/** @throws BackendUnavailableError when there is no answer within 2 s. */
-export function look<T>(context: Context, ask: () => Promise<T>): Promise<T> {
-  return bounded(context, { timeoutMs: requestTimeoutMsMax, ask, onTimeout: noAnswer })
+/** @throws BackendUnavailableError when there is no answer within 2 s, or none that says why. */
+export async function look<T>(context: Context, ask: () => Promise<T>): Promise<T> {
+  try {
+    return await bounded(context, { timeoutMs: requestTimeoutMsMax, ask, onTimeout: noAnswer })
+  } catch (error) {
+    if (error instanceof LockError || isBug(error)) throw error
+    // Nothing can have been applied by a question.
+    const { message } = asLockError(error, 'looking')
+    throw new BackendUnavailableError('down', message, { cause: error })
+  }
 }
 
 /** At most `limit` entries; each step of the listing has the time of one request. */

@@ -5,7 +5,7 @@ import { ClosedError, OutcomeUnknownError } from '../core/errors.ts'
 import { LABEL_BYTES_MAX } from '../core/options.ts'
 import { cutUtf8 } from '../core/owner.ts'
 import { requestTimeoutMsMax } from '../core/validity.ts'
-import { ask } from './attempt.ts'
+import { ask, checkGrant } from './attempt.ts'
 import type { Context } from './context.ts'
 import { HeldLease } from './lease.ts'
 import { asLockError, bounded } from './request.ts'
@@ -45,6 +45,7 @@ export async function takeOver(
       },
     })
     if (grant === null) return null
+    checkGrant(context, asked, grant)
     if (context.isClosed()) {
       cancel()
       throw new ClosedError()
@@ -54,7 +55,11 @@ export async function takeOver(
       bootMs: asked.from.bootMs + (grant.sentAtMs - asked.from.nowMs),
     }
     const spentMs = elapsedMs(base, instant(context.seams))
-    if (spentMs >= grant.ttlMs) return null
+    if (spentMs >= grant.ttlMs) {
+      // The store may still name us, as a holder that nobody knows of.
+      cancel()
+      return null
+    }
     // Told first: a lease that comes spent is lost as soon as it is made.
     const waitedMs = context.seams.nowMs() - startedAtMs
     context.emitter.emit('acquired', { lockName, fencingToken: grant.fencingToken, waitedMs })

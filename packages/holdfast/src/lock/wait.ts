@@ -24,6 +24,7 @@ import {
   OutcomeUnknownError,
 } from '../core/errors.ts'
 import type { Settings } from '../core/options.ts'
+import { onAbort } from './aborts.ts'
 import { type Answer, Attempt, type Refusal } from './attempt.ts'
 import { Contender } from './contender.ts'
 import { type Context, holderInfo } from './context.ts'
@@ -38,7 +39,7 @@ const POLL_SPREAD_SHARE = 0.25
 const ERROR_DELAY_MS_FIRST = 50
 const ERROR_DELAY_MS_MAX = 2000
 const HINT_SPREAD_MS = 10
-/** After a foreign process was let through, our own head waits this long, once. */
+/** After a foreign process was let through, our own head waits this long to twice as long, once. */
 const FREED_DELAY_MS = 10
 /** A backend whose wake-ups fail is not asked for one again before this. */
 const HINT_PAUSE_MS = 1000
@@ -77,9 +78,7 @@ export class Waits {
         })
       }
       if (signal) {
-        const onAbort = (): void => this.#leave(contender, signal.reason)
-        signal.addEventListener('abort', onAbort, { once: true })
-        contender.unlisten = () => signal.removeEventListener('abort', onAbort)
+        contender.unlisten = onAbort(signal, () => this.#leave(contender, signal.reason))
       }
       const line = this.#lines.get(lockName)
       if (line) return line.append(contender)
@@ -125,11 +124,7 @@ export class Waits {
       line.deafen()
     }
     const delayMs =
-      why === 'ended'
-        ? 0
-        : why === 'freed'
-          ? FREED_DELAY_MS * (1 + seams.jitter())
-          : ERROR_DELAY_MS_FIRST
+      why === 'ended' ? 0 : why === 'freed' ? this.#freedDelayMs() : ERROR_DELAY_MS_FIRST
     line.askAt(seams.nowMs() + delayMs)
   }
 
@@ -267,6 +262,13 @@ export class Waits {
         line.hintPausedUntilMs = seams.nowMs() + HINT_PAUSE_MS
       },
     )
+  }
+
+  /** Where nobody is woken, the other process comes at its next poll: less would starve it. */
+  #freedDelayMs(): number {
+    const { backend, seams } = this.#context()
+    if (backend.wakeUp === undefined) return POLL_MS_MAX * (1 + POLL_SPREAD_SHARE)
+    return FREED_DELAY_MS * (1 + seams.jitter())
   }
 
   #pollMs(refusal: Refusal | null): number {

@@ -5,7 +5,8 @@
  * W1. The deadline is compared before any renewal is sent: a holder whose event loop was blocked
  *     past it is told, not renewed.
  * W2. Silence never moves the deadline. Only an answer does, counted from before it was asked for.
- * W3. A failed renewal is retried after a tenth of the TTL, until the deadline; one failure is no loss.
+ * W3. A failed renewal is retried after a tenth of the TTL, or half of a shorter own interval, until
+ *     the deadline; one failure is no loss.
  * W4. Nothing is sent and no entry is left on the agenda once the lease is released or lost.
  *
  * The wall clock never moves a deadline. A forward step of it may mean that the machine slept, so it
@@ -18,14 +19,16 @@ import { renewRetryMs, renewTimeoutMs } from '../core/validity.ts'
 import type { Entry } from './agenda.ts'
 import type { Context } from './context.ts'
 import type { HeldLease } from './lease.ts'
+import { WALL_STEP_MS } from './pulse.ts'
 import { asLockError, bounded } from './request.ts'
 
 /** Renewals come up to a tenth earlier than planned, so that those of many leases spread. */
 const JITTER_SHARE = 0.1
 /** The same ratio that options are held to: a renewal after it leaves no time for a second try. */
 const LATEST_RATIO = 1.2
-/** A wall clock that gained this much on the monotonic one may have slept: ask the store. */
-const WALL_STEP_MS = 1000
+/** The least of `renewRetryMs` and of `renewTimeoutMs`. */
+const RETRY_MS_MIN = 10
+const TIMEOUT_MS_MIN = 50
 
 export class Watchdog {
   readonly #context: Context
@@ -64,7 +67,7 @@ export class Watchdog {
     const restMs = lease.remainingMs()
     const loss = lease.loss()
     if (loss) throw loss
-    const timeoutMs = Math.min(renewTimeoutMs(ttlMs), restMs)
+    const timeoutMs = Math.min(this.#timeoutMs(ttlMs), restMs)
     try {
       const answer = await bounded(this.#context, {
         timeoutMs,
@@ -98,9 +101,19 @@ export class Watchdog {
     this.#planRenewal(0)
   }
 
-  /** A store that grants less than was asked for must be asked sooner. */
+  /** Sooner where a store granted less than was asked for, or could promise no new time. */
   #paceMs(): number {
     return Math.min(this.#lease.timing.everyMs, this.#lease.remainingMs() / LATEST_RATIO)
+  }
+
+  /** An own interval that is short leaves less time for a second try than the TTL would. */
+  #retryMs(): number {
+    const { ttlMs, everyMs } = this.#lease.timing
+    return Math.max(RETRY_MS_MIN, Math.min(renewRetryMs(ttlMs), everyMs / 2))
+  }
+
+  #timeoutMs(ttlMs: number): number {
+    return Math.min(renewTimeoutMs(ttlMs), Math.max(TIMEOUT_MS_MIN, this.#lease.timing.everyMs / 2))
   }
 
   #readWallLead(): number {
@@ -132,17 +145,12 @@ export class Watchdog {
     if (!lease.isHeld) return
     const startedAt: Instant = instant(this.#context.seams)
     this.renewNow(lease.timing.ttlMs, true).then(
-      // An answer that promised no new time leaves the deadline where it was, as a failure does.
-      ({ kind }) =>
-        this.#next(
-          kind === 'unchanged' ? renewRetryMs(lease.timing.ttlMs) : this.#paceMs(),
-          startedAt,
-        ),
+      () => this.#next(this.#paceMs(), startedAt),
       (error: LockError) => {
         if (!lease.isHeld) return
         const { lockName, fencingToken } = lease
         this.#context.emitter.emit('renewal-failed', { lockName, fencingToken, error })
-        this.#next(renewRetryMs(lease.timing.ttlMs), instant(this.#context.seams))
+        this.#next(this.#retryMs(), instant(this.#context.seams))
       },
     )
   }

@@ -84,6 +84,8 @@ describe('close()', () => {
     const revoking = watch(clock, locks.revoke('k', { fencingToken, reason: 'stuck' }))
     await clock.advance(1)
     const closed = watch(clock, locks.close())
+    await clock.advance(1)
+    expect(closed.state).toBe('pending')
     await slow.answer()
     await clock.advance(1)
     expect(revoking.error).toMatchObject({ code: 'CLOSED' })
@@ -148,6 +150,23 @@ describe('close()', () => {
       expect(ends).toMatchObject([{ type: 'lost', reason: 'session-ended' }])
       expect(await lease.release()).toBe('not-held')
     }
+    expect(await timersLeft(clock)).toBe(0)
+  })
+
+  // Two ways down at once: a signal handler, and whoever was told by the first.
+  it('called again by whoever it tells is one close', async () => {
+    const { clock, engine } = openWorld()
+    const { locks, backend } = engine()
+    await locks.acquire('k', TTL)
+    const again: Promise<void>[] = []
+    locks.on('lost', () => {
+      again.push(locks.close())
+    })
+    const first = locks.close()
+    await first
+    expect(again).toEqual([first])
+    expect(await codeOf(again[0] as Promise<void>)).toBe('resolved')
+    expect(backend.callsOf('close')).toHaveLength(1)
     expect(await timersLeft(clock)).toBe(0)
   })
 

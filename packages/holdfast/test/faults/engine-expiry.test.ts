@@ -52,10 +52,10 @@ describe('validity', () => {
     const slow = gate()
     backend.next('tryAcquire', slow.fault)
     const once = watch(clock, locks.tryAcquire('k', { ttlMs: 300, renew: false }))
-    await clock.advance(214)
+    await clock.advance(1)
     await slow.arrive()
-    // 245 ms of life, of which 30 ms must be left.
-    await clock.advance(2)
+    // 245 ms of life, of which 30 ms must be left. Blocked, because the attempt has a timer, too.
+    clock.block(216)
     await slow.answer()
     await clock.advance(10)
     expect(once.state).toBe('rejected')

@@ -6,11 +6,11 @@ import { codeOf, openWorld, timersLeft, type Watched, watch } from '../support/o
 const OPTIONS = { ttlMs: 1000, waitMs: 5000 }
 
 /** A holder, and one contender behind it that waits to be passed the grant. */
-async function holderAndNext(signal?: AbortSignal) {
+async function holderAndNext(signal?: AbortSignal, ttlMs = 1000) {
   const world = openWorld()
   const engine = world.engine()
-  const holder = await engine.locks.acquire('k', OPTIONS)
-  const next = watch(world.clock, engine.locks.acquire('k', { ...OPTIONS, signal }))
+  const holder = await engine.locks.acquire('k', { ...OPTIONS, ttlMs })
+  const next = watch(world.clock, engine.locks.acquire('k', { ...OPTIONS, ttlMs, signal }))
   await world.clock.advance(10)
   return { ...world, ...engine, holder, next }
 }
@@ -138,6 +138,21 @@ describe('a grant passed on within the process', () => {
     expect(await timersLeft(clock)).toBe(0)
   })
 
+  // The undo was confirmed, and the hand-over it was for happened after all.
+  it('that happens although its undo was confirmed is undone once more', async () => {
+    const { clock, store, holder, next, backend } = await holderAndNext(undefined, 30_000)
+    const slow = gate()
+    backend.next('handOver', slow.fault)
+    backend.next('cancel', answering(undefined))
+    backend.always('release', lostRequest)
+    holder.release().catch((error) => expect(error).toMatchObject({ code: 'OUTCOME_UNKNOWN' }))
+    await clock.advance(2200)
+    await slow.answer()
+    await clock.advance(1)
+    expect(next.state).toBe('resolved')
+    expect((await store.inspect('k'))?.fencingToken).toBe(leaseOf(next).fencingToken)
+  })
+
   // B054: a wait that ran out while our own process was passing the lock on was called "the store is
   // down, nothing was applied", which is the one answer after which people run without a lock.
   it('never lets a wait that runs out meanwhile look like a store that is down', async () => {
@@ -180,7 +195,7 @@ describe('a grant passed on within the process', () => {
   // What came back was no grant at all: it must be undone, and the line must not stand still.
   it('that answers nonsense is undone, and the contender asks for itself', async () => {
     for (const value of [undefined, null, 7, {}, { kind: 'handed-over' }]) {
-      const { clock, store, holder, next, backend } = await holderAndNext()
+      const { clock, store, holder, next, backend } = await holderAndNext(undefined, 30_000)
       backend.next('handOver', (apply) => apply().then(() => value))
       expect(await codeOf(holder.release())).toBe('OUTCOME_UNKNOWN')
       await clock.advance(2500)

@@ -4,6 +4,7 @@ import type { Backend } from '../../src/core/backend.ts'
 import type { LockErrorCode } from '../../src/core/errors.ts'
 import type { LockEvents } from '../../src/core/events.ts'
 import type { Locks, LocksOptions } from '../../src/core/lease.ts'
+import type { Seams } from '../../src/core/seams.ts'
 import { createLocksWith } from '../../src/lock/lock.ts'
 import {
   createVirtualClock,
@@ -36,6 +37,8 @@ export interface World {
   readonly clock: VirtualClock
   /** The store as it is, without any fault. */
   readonly store: Backend
+  /** How many armed timers would keep a process running. */
+  keepingAlive(): number
   /** Another process, as the store sees it. */
   engine(options?: EngineOptions): Engine
 }
@@ -49,11 +52,12 @@ export interface EngineOptions {
 
 export function openWorld(clockOptions?: VirtualClockOptions, limits?: MemoryLimits): World {
   const clock = createVirtualClock(clockOptions)
-  const seams = seamsOf(clock)
+  const { seams, keepingAlive } = countingTimers(seamsOf(clock))
   const store = memoryBackendWith(seams, limits)
   return {
     clock,
     store,
+    keepingAlive,
     engine: ({ defaults, without = [], ttlMsFloor } = {}) => {
       const backend = new FaultyBackend(store, () => clock.nowMs(), without)
       const locks = createLocksWith(seams, backend, defaults, ttlMsFloor)
@@ -67,6 +71,23 @@ export function openWorld(clockOptions?: VirtualClockOptions, limits?: MemoryLim
       }
     },
   }
+}
+
+function countingTimers(inner: Seams): { seams: Seams; keepingAlive: () => number } {
+  const armed = new Set<object>()
+  const after: Seams['after'] = (delayMs, fn, keepsAlive = false) => {
+    const timer = {}
+    if (keepsAlive) armed.add(timer)
+    const cancel = inner.after(delayMs, () => {
+      armed.delete(timer)
+      fn()
+    })
+    return () => {
+      armed.delete(timer)
+      cancel()
+    }
+  }
+  return { seams: { ...inner, after }, keepingAlive: () => armed.size }
 }
 
 const TYPES = [
