@@ -95,7 +95,8 @@ export type RenewResult =
  * `handed-over`: released, and granted to the next contender in the same step; `wanted` says that
  * another process waits for the name too. `freed`: released to everybody, because another process
  * waits and `evenIfWanted` was false, or because the next owner was cancelled. `not-held`: the old
- * grant was no longer ours; nothing was granted.
+ * grant was no longer ours; nothing was granted. By rule B1 the same request again, for a next owner
+ * that has the name, is answered by the same grant.
  */
 export type HandOverResult =
   | Readonly<{ kind: 'handed-over'; grant: Grant; wanted: boolean }>
