@@ -63,7 +63,13 @@ const NOT_SENT: ReadonlyMap<string, Meaning> = new Map<string, Meaning>([
   ],
 ])
 
-/** Words of ioredis that mean "not sent" only if the client was not connected at the sending. */
+/** What ioredis knew when it was given the request; some of its words mean two things without it. */
+export interface IoCircumstances {
+  readonly statusAtSending: unknown
+  /** Whether it sends again, after a reconnect, what had no answer. */
+  readonly resends: boolean
+}
+
 const OFFLINE_QUEUE_OFF = /enableOfflineQueue options is false$/
 const CLOSED = 'Connection is closed.'
 
@@ -76,12 +82,12 @@ export function isNoScript(error: unknown): boolean {
  * The error that a caller gets; a bug is given back as it is.
  *
  * @param what What was being done, for the message.
- * @param status ioredis' `status` when the request was given to the client.
+ * @param io Of ioredis only.
  */
-export function asRedisError(error: unknown, what: string, status?: unknown): unknown {
+export function asRedisError(error: unknown, what: string, io?: IoCircumstances): unknown {
   if (error instanceof LockError || isBug(error)) return error
   const message = error instanceof Error ? error.message : ''
-  const meaning = refusal(message) ?? notSent(message, status)
+  const meaning = refusal(message) ?? notSent(message, io)
   if (meaning === null) {
     const words = /^[A-Z]{2,} /.test(message)
       ? 'failed inside Redis: it may have been applied in part'
@@ -100,13 +106,16 @@ function refusal(message: string): Meaning | null {
   return ERR_REFUSALS.find(([pattern]) => pattern.test(message))?.[1] ?? null
 }
 
-function notSent(message: string, status: unknown): Meaning | null {
+function notSent(message: string, io: IoCircumstances | undefined): Meaning | null {
   const meaning = NOT_SENT.get(message)
-  if (meaning !== undefined) return meaning
-  // A request that was sent, and is sent again after a reconnect, can end with the same words.
-  if (OFFLINE_QUEUE_OFF.test(message)) return status === 'ready' ? null : NOT_CONNECTED
-  if (message === CLOSED) return status === 'end' ? NOT_CONNECTED : null
-  return null
+  if (meaning !== undefined || io === undefined) return meaning ?? null
+  const { statusAtSending, resends } = io
+  if (OFFLINE_QUEUE_OFF.test(message)) {
+    // Sent while connected, and then again after a reconnect: only the second time was refused.
+    return statusAtSending === 'ready' && resends ? null : NOT_CONNECTED
+  }
+  // Of a client that had not ended it may also have been sent from the queue before the end.
+  return message === CLOSED && statusAtSending === 'end' ? NOT_CONNECTED : null
 }
 
 /** A mistake in code, ours or the client's: never retried, never taken for a failing store. */

@@ -60,12 +60,18 @@ export function scriptsOf(client: RedisClient): RedisScripts {
   throw new InvalidArgumentError('client', client, ALLOWED)
 }
 
+/** What ioredis tells of itself. */
+type Told = { readonly status?: unknown; readonly options?: unknown }
+
 class IoScripts implements RedisScripts {
   readonly family = 'ioredis'
-  readonly #client: IoClient & { readonly status?: unknown }
+  readonly #client: IoClient & Told
+  readonly #resends: boolean
 
-  constructor(client: IoClient) {
+  constructor(client: IoClient & Told) {
     this.#client = client
+    const options = client.options as { autoResendUnfulfilledCommands?: unknown } | undefined
+    this.#resends = options?.autoResendUnfulfilledCommands !== false
   }
 
   async run(script: RedisScript, keys: string[], args: string[]): Promise<unknown> {
@@ -75,14 +81,18 @@ class IoScripts implements RedisScripts {
     try {
       return await client.evalsha(script.sha1, keys.length, ...keys, ...args)
     } catch (error) {
-      if (!isNoScript(error)) throw asRedisError(error, script.name, status)
+      if (!isNoScript(error)) throw this.#named(error, script, status)
     }
     status = client.status
     try {
       return await client.eval(script.lua, keys.length, ...keys, ...args)
     } catch (error) {
-      throw asRedisError(error, script.name, status)
+      throw this.#named(error, script, status)
     }
+  }
+
+  #named(error: unknown, script: RedisScript, statusAtSending: unknown): unknown {
+    return asRedisError(error, script.name, { statusAtSending, resends: this.#resends })
   }
 }
 

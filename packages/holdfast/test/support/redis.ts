@@ -38,7 +38,9 @@ export async function openClient(
 ): Promise<OpenClient> {
   const { queues = false, ...rest } = options
   if (name.startsWith('ioredis')) {
-    const given = { ...rest, ...(queues ? {} : CAREFUL), host: '127.0.0.1', port }
+    // The check needs INFO, which a user of few rights may not run, and says so on the console.
+    const enableReadyCheck = rest.username === undefined
+    const given = { ...rest, ...(queues ? {} : CAREFUL), enableReadyCheck, host: '127.0.0.1', port }
     const client = name === 'ioredis 5' ? new Redis5(given) : new Redis(given)
     client.on('error', () => undefined)
     await untilReady(client)
@@ -111,6 +113,8 @@ export interface TcpProxy {
   readonly port: number
   /** What the server says is handed on this much later. */
   delayMs: number
+  /** And up to this much later besides, at random, in order. */
+  jitterMs: number
   /** What the server says is thrown away. */
   isDeaf: boolean
   /** Breaks every connection, as a fault in the network would. */
@@ -133,17 +137,29 @@ export async function startProxy(serverPort: number): Promise<TcpProxy> {
         up.destroy()
       })
     }
+    const waiting: Buffer[] = []
+    let lastDueMs = 0
     down.on('data', (chunk) => up.write(chunk))
     up.on('data', (chunk) => {
       if (proxy.isDeaf) return
-      if (proxy.delayMs === 0) down.write(chunk)
-      else setTimeout(() => down.destroyed || down.write(chunk), proxy.delayMs)
+      const dueMs = performance.now() + proxy.delayMs + Math.random() * proxy.jitterMs
+      lastDueMs = Math.max(lastDueMs, dueMs)
+      waiting.push(chunk)
+      const handOn = (): void => {
+        // Timers of one millisecond may fire in any order; the bytes must not.
+        const first = waiting.shift()
+        if (first && !down.destroyed) down.write(first)
+      }
+      const restMs = lastDueMs - performance.now()
+      if (restMs <= 0 && waiting.length === 1) handOn()
+      else setTimeout(handOn, restMs)
     })
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const proxy: TcpProxy = {
     port: (server.address() as AddressInfo).port,
     delayMs: 0,
+    jitterMs: 0,
     isDeaf: false,
     cut() {
       for (const socket of sockets) socket.resetAndDestroy()

@@ -88,8 +88,9 @@ const UNKNOWN: readonly (readonly [message: string, status?: string])[] = [
   ['UNHEARDOF of a later version'],
 ]
 
-function lockErrorOf(message: string, status?: string): LockError {
-  return asRedisError(new Error(message), 'acquire', status) as LockError
+function lockErrorOf(message: string, status?: string, resends = true): LockError {
+  const io = status === undefined ? undefined : { statusAtSending: status, resends }
+  return asRedisError(new Error(message), 'acquire', io) as LockError
 }
 
 describe('an error of a Redis client', () => {
@@ -111,6 +112,14 @@ describe('an error of a Redis client', () => {
     expect(lockErrorOf(message, status)).toBeInstanceOf(OutcomeUnknownError)
   })
 
+  // The connection was closing when it was sent: a client that never sends again did not send it.
+  it('is unavailable for a client that does not resend, connected or not', () => {
+    const message = "Stream isn't writeable and enableOfflineQueue options is false"
+    for (const status of ['ready', 'connecting', 'end']) {
+      expect(lockErrorOf(message, status, false)).toMatchObject({ why: 'down' })
+    }
+  })
+
   it('is the cause of ours, and its text, which may name an owner, is not repeated', () => {
     const secret = 'AbCdEfGhIjKlMnOpQrStUg'
     const messages = [...REFUSALS, ...NOT_SENT].map(([, message]) => message)
@@ -128,7 +137,7 @@ describe('an error of a Redis client', () => {
   it.each([new TypeError('x is not a function'), new RangeError('x'), new ReferenceError('x')])(
     'that is a bug stays what it is: %s',
     (bug) => {
-      expect(asRedisError(bug, 'acquire', 'ready')).toBe(bug)
+      expect(asRedisError(bug, 'acquire')).toBe(bug)
     },
   )
 
