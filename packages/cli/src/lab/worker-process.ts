@@ -104,6 +104,7 @@ export class WorkerProcess implements Pausable {
     this.#isEnding = true
     this.send({ type: 'end' })
     const timer = new AbortController()
+    // It rejects when it is aborted, which is when nobody waits for it any more.
     const late = sleep(END_GRACE_MS, undefined, { signal: timer.signal }).catch(() => {})
     await Promise.race([this.#exited, late])
     timer.abort()
