@@ -48,6 +48,8 @@ export class FaultyBackend implements Backend {
   readonly capabilities: Capabilities
   warn?: (warning: Warning) => void
   readonly calls: Call[] = []
+  /** What was asked for, with the callbacks that a store may call at any time. */
+  readonly requests: AcquireRequest[] = []
   handOver?: (grant: Grant, next: AcquireRequest, evenIfWanted: boolean) => Promise<HandOverResult>
   wakeUp?: (lockName: string, signal: AbortSignal) => Promise<void>
   readonly #store: Backend
@@ -86,6 +88,7 @@ export class FaultyBackend implements Backend {
   }
 
   tryAcquire(request: AcquireRequest): Promise<AcquireResult> {
+    this.requests.push(request)
     return this.#call('tryAcquire', request, request.ttlMs, () => this.#store.tryAcquire(request))
   }
 
