@@ -51,7 +51,7 @@ export interface GuardHarness<Tx> {
   /** Where the store listens on 127.0.0.1, asked for in each check; null: nowhere, no network. */
   readonly port: () => number | null
   /** Whether bytes on their way to the store ask it to commit. */
-  readonly isCommit: (bytes: Buffer) => boolean
+  readonly isCommit: (bytes: Uint8Array) => boolean
   /** The words for `GuardRequest.isolation` that the store knows. */
   readonly isolations: readonly string[]
   open(request: GuardRequest): Promise<OpenGuard<Tx>>
@@ -66,7 +66,7 @@ export interface GuardStore<Tx> {
   readonly ours: OpenGuard<Tx>
   readonly theirs: OpenGuard<Tx>
   readonly isolations: readonly string[]
-  readonly isCommit: (bytes: Buffer) => boolean
+  readonly isCommit: (bytes: Uint8Array) => boolean
   /** A lock name of this check alone. */
   readonly lockName: string
   /** Closed with the store. */

@@ -36,7 +36,7 @@ export interface FaultProxy extends Faults {
   /** How many clients are connected. */
   readonly connectionCount: number
   /** Sees each piece of bytes before it is handed on, and may set faults that apply to it. */
-  onBytes: (direction: Direction, bytes: Buffer, connection: ProxyConnection) => void
+  onBytes: (direction: Direction, bytes: Uint8Array, connection: ProxyConnection) => void
   /** Whether new connections are reset at once. */
   isRefusing: boolean
   /** No more faults: what was kept back is handed on. Lost bytes stay lost. */
@@ -45,7 +45,7 @@ export interface FaultProxy extends Faults {
   close(): Promise<void>
 }
 
-type Piece = Readonly<{ bytes: Buffer | null; dueAtMs: number }>
+type Piece = Readonly<{ bytes: Uint8Array | null; dueAtMs: number }>
 type Rule = Readonly<{ delayMs: number; isHeld: boolean; isDropped: boolean }>
 
 const NO_FAULT: Rule = { delayMs: 0, isHeld: false, isDropped: false }
@@ -142,7 +142,7 @@ class TcpProxy implements FaultProxy {
 
 type Setting = Readonly<{
   rules: Record<Direction, Rule>
-  onBytes: (direction: Direction, bytes: Buffer) => void
+  onBytes: (direction: Direction, bytes: Uint8Array) => void
   onOver: () => void
 }>
 
@@ -228,7 +228,7 @@ class Line {
   }
 
   /** @param bytes Null: the end. */
-  push(bytes: Buffer | null): void {
+  push(bytes: Uint8Array | null): void {
     if (this.#isEnded || this.#rule.isDropped) return
     this.#isEnded = bytes === null
     this.#heldBytes += bytes?.length ?? 0

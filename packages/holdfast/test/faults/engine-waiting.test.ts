@@ -149,7 +149,9 @@ describe('contenders', () => {
     const warnings: Error[] = []
     const onWarning = (warning: Error): unknown => warnings.push(warning)
     process.on('warning', onWarning)
-    onTestFinished(() => process.off('warning', onWarning))
+    onTestFinished(() => {
+      process.off('warning', onWarning)
+    })
     const aborter = new AbortController()
     const waiting = Array.from({ length: 10_000 }, (_, index) =>
       watch(

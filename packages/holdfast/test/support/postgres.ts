@@ -92,6 +92,6 @@ export function reasonOf(settled: PromiseSettledResult<unknown>): unknown {
 }
 
 /** A message of the simple protocol ends with a zero byte; `READ COMMITTED` is no COMMIT. */
-export function isCommit(bytes: Buffer): boolean {
-  return bytes.includes('COMMIT\0')
+export function isCommit(bytes: Uint8Array): boolean {
+  return Buffer.from(bytes).includes('COMMIT\0')
 }
