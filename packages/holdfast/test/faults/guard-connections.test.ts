@@ -214,10 +214,11 @@ describe('what a connection remembers', () => {
     await other.migrate()
     const name = newName()
     for (let seq = 1n; seq <= 3n; seq += 1n) {
-      expect(await guard.claim(fenced(name, 7n))).toEqual({ seq })
-      expect(await other.claim(fenced(name, 5n))).toEqual({ seq })
+      expect(await guard.claim(fenced(name, 5n))).toEqual({ seq })
+      expect(await other.claim(fenced(name, 7n))).toEqual({ seq })
     }
-    expect((await other.highest(name))?.fencingToken).toBe(5n)
+    expect((await guard.highest(name))?.fencingToken).toBe(5n)
+    expect((await other.highest(name))?.fencingToken).toBe(7n)
     await close()
   })
 })
