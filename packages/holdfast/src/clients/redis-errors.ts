@@ -92,10 +92,19 @@ export function asRedisError(error: unknown, what: string, io?: IoCircumstances)
     const words = /^[A-Z]{2,} /.test(message)
       ? 'failed inside Redis: it may have been applied in part'
       : 'had no answer: the connection ended or the time was over'
-    return new OutcomeUnknownError(`${what} ${words}`, { cause: error })
+    return new OutcomeUnknownError(`${what} ${words}`, { cause: withoutArguments(error) })
   }
   const [why, words] = meaning
-  return new BackendUnavailableError(why, `Redis did not do ${what}: ${words}`, { cause: error })
+  const cause = withoutArguments(error)
+  return new BackendUnavailableError(why, `Redis did not do ${what}: ${words}`, { cause })
+}
+
+/** ioredis keeps the command in its error, with all arguments: the owner among them is a secret. */
+function withoutArguments(error: unknown): unknown {
+  if (error instanceof Error && Object.hasOwn(error, 'command')) {
+    delete (error as { command?: unknown }).command
+  }
+  return error
 }
 
 function refusal(message: string): Meaning | null {
