@@ -65,6 +65,12 @@ export type AcquireRequest = Readonly<{
    * mark for the holder only then, so that a lone `tryAcquire` costs later holders nothing.
    */
   waits: boolean
+  /**
+   * Whose contenders these are: 22 characters, one for each `createLocks`. A mark that names the
+   * waiter of the next contender is no reason to let another process through at a hand-over; several
+   * `createLocks` on one backend wait against each other like processes.
+   */
+  waiter: string
   holder: HolderInfo
   /** The store's word that the lease is over, before the next renewal would tell. */
   onLost(reason: LossReason): void
@@ -93,7 +99,7 @@ export type RenewResult =
 
 /**
  * `handed-over`: released, and granted to the next contender in the same step; `wanted` says that
- * another process waits for the name too. `freed`: released to everybody, because another process
+ * another waiter than the next contender's waits for the name too. `freed`: released to everybody, because another process
  * waits and `evenIfWanted` was false, or because the next owner was cancelled. `not-held`: the old
  * grant was no longer ours; nothing was granted. By rule B1 the same request again, for a next owner
  * that has the name, is answered by the same grant.

@@ -63,12 +63,13 @@ export abstract class LockError<K extends LockErrorCode = LockErrorCode> extends
     if (options?.votes) this.votes = options.votes
   }
 
-  /** Fields for a logger. `JSON.stringify` refuses bigints, so tokens are decimal strings. */
+  /**
+   * Fields for a logger, which never make `JSON.stringify` throw. It refuses bigints, so tokens are
+   * decimal strings; what a caller passed in or got back may be circular, or hold a password, so
+   * objects are only named.
+   */
   toJSON(): Record<string, unknown> {
-    const fields = Object.entries(this).map(([name, value]) => [
-      name,
-      typeof value === 'bigint' ? value.toString() : value,
-    ])
+    const fields = Object.entries(this).map(([name, value]) => [name, plain(name, value)])
     return { name: this.name, message: this.message, ...Object.fromEntries(fields) }
   }
 
@@ -342,6 +343,30 @@ export class InvalidArgumentError extends LockError<'INVALID_ARGUMENT'> {
     this.value = value
     this.allowed = allowed
   }
+}
+
+/** A field of an error as plain data. */
+function plain(field: string, value: unknown): unknown {
+  if (typeof value === 'bigint') return value.toString()
+  if (typeof value !== 'object' || value === null) return primitive(value)
+  if (field === 'holder') return { ...value }
+  if (field === 'votes') return (value as readonly Vote[]).map(plainVote)
+  if (field === 'settled') {
+    const { status, ...outcome } = value as PromiseSettledResult<unknown>
+    const [[name, what] = ['value', undefined]] = Object.entries(outcome)
+    return { status, [name]: what instanceof Error ? what.message : plain(name, what) }
+  }
+  return describe(value)
+}
+
+function plainVote({ node, answer, elapsedMs, cause }: Vote): Record<string, unknown> {
+  const why =
+    cause === undefined ? {} : { cause: cause instanceof Error ? cause.message : shown(cause) }
+  return { node, answer, elapsedMs, ...why }
+}
+
+function primitive(value: unknown): unknown {
+  return typeof value === 'function' || typeof value === 'symbol' ? describe(value) : value
 }
 
 const SHOWN_LENGTH_MAX = 100

@@ -39,6 +39,9 @@ export interface LockEvents {
   warning: Warning
 }
 
+/** Settings are warned of once each; more than this says nothing new. */
+const WARNINGS_KEPT_MAX = 20
+
 type Listener<K extends keyof LockEvents> = (event: LockEvents[K]) => void
 type Listeners = { [K in keyof LockEvents]: Set<Listener<K>> }
 
@@ -69,26 +72,48 @@ export class Emitter {
 
   static readonly types: readonly (keyof LockEvents)[] = TYPES
 
-  /** Returns the function that ends this subscription; each call to `on` is its own. */
+  /** What was warned of so far, for listeners that come later. */
+  readonly #warnings: Warning[] = []
+
+  /**
+   * Returns the function that ends this subscription; each call to `on` is its own. A listener of
+   * warnings hears soon what was warned of before it came.
+   */
   on<K extends keyof LockEvents>(type: K, listener: Listener<K>): () => void {
     const own: Listener<K> = (event) => listener(event)
     const listeners = this.#listeners[type]
     listeners.add(own)
+    if (type === 'warning') {
+      const missed = [...this.#warnings] as LockEvents[K][]
+      queueMicrotask(() => {
+        for (const warning of missed) if (listeners.has(own)) deliver(type, own, warning)
+      })
+    }
     return () => {
       listeners.delete(own)
     }
   }
 
   emit<K extends keyof LockEvents>(type: K, event: LockEvents[K]): void {
-    for (const listener of this.#listeners[type]) {
-      try {
-        const result: unknown = listener(event)
-        // An async listener is still an observer: its rejection must not end the process.
-        if (result instanceof Promise) result.catch((error) => report(type, error))
-      } catch (error) {
-        report(type, error)
-      }
+    if (type === 'warning' && this.#warnings.length < WARNINGS_KEPT_MAX) {
+      this.#warnings.push(event as Warning)
     }
+    // A copy: a listener that subscribes from inside itself would be called without end.
+    for (const listener of [...this.#listeners[type]]) deliver(type, listener, event)
+  }
+}
+
+function deliver<K extends keyof LockEvents>(
+  type: K,
+  listener: Listener<K>,
+  event: LockEvents[K],
+): void {
+  try {
+    const result: unknown = listener(event)
+    // An async listener is still an observer: its rejection must not end the process.
+    if (result instanceof Promise) result.catch((error) => report(type, error))
+  } catch (error) {
+    report(type, error)
   }
 }
 

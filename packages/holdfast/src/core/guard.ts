@@ -60,6 +60,9 @@ const BASE64URL = /^[A-Za-z0-9_-]+$/
 
 /** Checks what a caller presents, before anything is sent. Accepts any object with the fields. */
 export function checkFenced(fenced: Fenced): Fenced {
+  if (typeof fenced !== 'object' || fenced === null) {
+    throw new InvalidArgumentError('lease', fenced, 'a lease, or what fencedFromEnv() gives')
+  }
   const { lockName, fencingToken, owner, source } = fenced
   if (typeof lockName !== 'string' || lockName === '') {
     throw new InvalidArgumentError('lockName', lockName, 'the name of the lock, a text')
@@ -88,7 +91,7 @@ const ENV_ALLOWED = 'JSON {"lockName", "fencingToken" in decimal digits, "owner"
 export function fencedFromEnv(
   env: Readonly<Record<string, string | undefined>> = process.env,
 ): Fenced {
-  const text = env[ENV_NAME]
+  const text = env?.[ENV_NAME]
   let parsed: unknown
   try {
     parsed = JSON.parse(text ?? '')

@@ -28,8 +28,11 @@ const REASON_BYTES_MAX = 256
 /** A renewal that comes later than this after the one before leaves no time for a second try. */
 const RENEW_DEADLINE_RATIO = 1.2
 
-/** Names of helper keys begin so; a lock must not be mistaken for one. */
-export const RESERVED_PREFIX = '#hf:'
+/**
+ * Helper keys have it between prefix and name. Refused anywhere in a name, not only at its beginning:
+ * with an empty prefix the lock "lock:#hf:want:a" would be the helper key of another backend.
+ */
+export const RESERVED = '#hf:'
 
 /** Checked and complete. */
 export type Settings = Readonly<{
@@ -237,7 +240,7 @@ function checkClock(clock: Clock | undefined): void {
 }
 
 /**
- * One lock name: 1 to 512 bytes of UTF-8, no NUL, not beginning with `#hf:`.
+ * One lock name: 1 to 512 bytes of UTF-8, without NUL and without `#hf:`.
  *
  * A list is refused rather than read as characters: that would lock each letter and protect
  * nothing.
@@ -248,13 +251,13 @@ export function checkLockName(lockName: unknown): string {
     lockName === '' ||
     Buffer.byteLength(lockName) > LOCK_NAME_BYTES_MAX ||
     lockName.includes('\0') ||
-    lockName.startsWith(RESERVED_PREFIX) ||
+    lockName.includes(RESERVED) ||
     !lockName.isWellFormed()
   ) {
     throw new InvalidArgumentError(
       'lockName',
       lockName,
-      `text of 1 to ${LOCK_NAME_BYTES_MAX} bytes of UTF-8, without NUL, not beginning with "${RESERVED_PREFIX}"`,
+      `text of 1 to ${LOCK_NAME_BYTES_MAX} bytes of UTF-8, without NUL and "${RESERVED}"`,
     )
   }
   return lockName

@@ -62,6 +62,7 @@ export function ask(
       timeoutMs: acquireTimeoutMs(settings.ttlMs),
       lockDelayMs: settings.lockDelayMs,
       waits,
+      waiter: context.waiter,
       holder: holderInfo(context, settings),
       onLost: (reason) => {
         if (asked.lease) asked.lease.lose(reason)

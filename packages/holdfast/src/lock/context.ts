@@ -17,6 +17,8 @@ export interface Context {
   readonly emitter: Emitter
   readonly options: OptionReader
   readonly self: Pick<HolderInfo, 'host' | 'pid'>
+  /** By which contenders of this engine mark a name as wanted. */
+  readonly waiter: string
   /** Deadlines, renewals, undoing: none of them keeps the process running. */
   readonly agenda: Agenda
   /** What a caller waits for: these keep the process running. */

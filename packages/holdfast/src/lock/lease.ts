@@ -43,6 +43,8 @@ function timingFor(settings: Settings, ttlMs: number): Timing {
   return { ttlMs, lifeMs: ownLifeMs, everyMs: ownEvery ? ownEveryMs : everyMs }
 }
 
+/** The store counts from when a request arrived; ours arrived at most this long after it left. */
+const REQUEST_SPENT_MS = 2000
 /** However much validity is left, a caller of `release()` is not kept longer. */
 const RELEASE_BUDGET_MS_MAX = 2000
 
@@ -58,6 +60,8 @@ export class HeldLease implements Lease, StaleListener {
   #base: Instant
   /** From `#base` to the deadline, in milliseconds. */
   #lifeMs: number
+  /** When the store's entry ends by itself at the latest, as far as it ever promised. */
+  #endsAtMs: number
   #state: State = 'held'
   #reason: LossReason | null = null
   #heldMs = 0
@@ -72,6 +76,7 @@ export class HeldLease implements Lease, StaleListener {
     this.timing = timingFor(settings, settings.ttlMs)
     this.#begin = this.#base = base
     this.#lifeMs = timingFor(settings, ttlMs).lifeMs
+    this.#endsAtMs = grant.sentAtMs + grant.ttlMs
     context.held.set(grant.lockName, this)
     context.leases.add(this)
     context.pulse.start()
@@ -171,6 +176,7 @@ export class HeldLease implements Lease, StaleListener {
     const { lockName, fencingToken } = this
     this.#context.emitter.emit('renewed', { lockName, fencingToken })
     if (answer.kind === 'unchanged') return
+    this.#endsAtMs = Math.max(this.#endsAtMs, answer.sentAtMs + answer.ttlMs)
     const bootMs = from.bootMs + (answer.sentAtMs - from.nowMs)
     const base = { nowMs: answer.sentAtMs, bootMs }
     const worthMs = Math.min(ttlMs, answer.ttlMs - this.settings.lockDelayMs)
@@ -281,7 +287,7 @@ export class HeldLease implements Lease, StaleListener {
         Math.max(0, Math.ceil(this.settings.minHoldMs - (seams.nowMs() - this.#begin.nowMs))),
       budgetMs,
       sureUntilMs: nowMs + restMs,
-      endsAtMs: this.#base.nowMs + this.timing.ttlMs + this.settings.lockDelayMs,
+      endsAtMs: this.#endsAtMs + REQUEST_SPENT_MS,
       onHandedOver: () => this.#confirm(),
     })
   }

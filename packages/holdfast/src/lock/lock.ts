@@ -36,6 +36,7 @@ import type { HeldLease } from './lease.ts'
 import { listing, look } from './look.ts'
 import { endGrant } from './pass-on.ts'
 import { Pulse } from './pulse.ts'
+import { join } from './shared.ts'
 import { shutDown } from './shut-down.ts'
 import { takeOver } from './take-over.ts'
 import { Undo } from './undo.ts'
@@ -70,7 +71,9 @@ export function createLocksWith<C extends Capabilities>(
   defaults: LocksOptions = {},
   ttlMsFloor?: number,
 ): Locks<C> {
-  if (typeof (backend as Partial<Backend> | null)?.tryAcquire !== 'function') {
+  const { tryAcquire, renew, release, cancel, capabilities } = (backend ?? {}) as Partial<Backend>
+  const isBackend = [tryAcquire, renew, release, cancel].every((one) => typeof one === 'function')
+  if (!isBackend || typeof capabilities?.ttlMsMin !== 'number') {
     throw new InvalidArgumentError('backend', backend, 'a backend, such as redisBackend(client)')
   }
   return new Engine(seams, backend, new OptionReader(backend.capabilities, defaults, ttlMsFloor))
@@ -93,6 +96,7 @@ class Engine<C extends Capabilities> implements Locks<C> {
       emitter,
       options,
       self: thisProcess(),
+      waiter: seams.nonce(),
       agenda: new Agenda(seams, false),
       waiting: new Agenda(seams, true),
       held: new Map(),
@@ -104,12 +108,7 @@ class Engine<C extends Capabilities> implements Locks<C> {
       endGrant: (ending) => this.#context.undo.follow(endGrant(this.#context, ending)),
       waits: new Waits(() => this.#context),
     }
-    // Several engines may share one backend: each tells its own listeners.
-    const others = backend.warn
-    backend.warn = (warning) => {
-      others?.(warning)
-      emitter.emit('warning', warning)
-    }
+    join(backend, emitter)
   }
 
   async acquire(lockName: string, options?: AcquireOptions): Promise<Lease> {

@@ -46,7 +46,12 @@ export async function endGrant(context: Context, ending: Ending): Promise<Ended>
   let unknown = false
   for (let delayMs = RETRY_MS_FIRST; ; delayMs *= 2) {
     try {
-      const answer = await endOnce(context, ending, untilMs - seams.nowMs())
+      const answer = await endOnce(
+        context,
+        ending,
+        untilMs - seams.nowMs(),
+        delayMs === RETRY_MS_FIRST,
+      )
       // Asked twice, "not held" may be the work of the first.
       return unknown && seams.nowMs() < ending.sureUntilMs ? 'released' : answer
     } catch (error) {
@@ -61,11 +66,18 @@ export async function endGrant(context: Context, ending: Ending): Promise<Ended>
   }
 }
 
-async function endOnce(context: Context, ending: Ending, timeoutMs: number): Promise<Ended> {
+/** @param mayPassOn A hand-over that failed once may fail for its own reasons: then a release is due. */
+async function endOnce(
+  context: Context,
+  ending: Ending,
+  timeoutMs: number,
+  mayPassOn: boolean,
+): Promise<Ended> {
   const { backend, waits } = context
   const { grant } = ending
   const keepForMs = ending.keepForMs()
-  const next = keepForMs === 0 && backend.handOver ? waits.take(grant.lockName) : null
+  const passes = mayPassOn && keepForMs === 0 && backend.handOver !== undefined
+  const next = passes ? waits.take(grant.lockName) : null
   if (next !== null) return passOn(context, ending, next, timeoutMs)
   const answer = await bounded(context, {
     timeoutMs,

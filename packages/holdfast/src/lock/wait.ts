@@ -177,6 +177,8 @@ export class Waits {
       }
       const head = line.first as Contender
       const result = await this.#ask(line, head)
+      // Not a turn sooner: what ends meanwhile would be taken for older than this answer.
+      line.attempt = null
       if (result instanceof Answered) {
         errorDelayMs = ERROR_DELAY_MS_FIRST
         this.#onAnswer(line, head, result.answer)
@@ -219,8 +221,6 @@ export class Waits {
       return new Answered(await attempt.answer)
     } catch (error) {
       return new Failed(error)
-    } finally {
-      line.attempt = null
     }
   }
 

@@ -117,6 +117,8 @@ export function request(lockName: string, fields: Partial<AcquireRequest> = {}):
     timeoutMs: 10_000,
     lockDelayMs: 0,
     waits: false,
+    // Another process each time, unless the test says that two requests are of one.
+    waiter: randomOwner(),
     holder: { host: 'conformance', pid: process.pid },
     onLost: () => undefined,
     ...fields,

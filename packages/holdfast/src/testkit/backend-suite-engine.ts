@@ -8,9 +8,15 @@ import { acquired, type Check, type Store } from './backend-harness.ts'
 const CONTENDERS_EACH = 6
 const SECTIONS_EACH = 4
 const WAIT_MS = 45_000
+const HOLD_TTLS = 3
+const HOLD_TTL_MS_MIN = 500
+const HOLD_TTL_MS_MAX = 30_000
+/** Late, but early enough: what a renewal gives too little of is over before the next one. */
+const HOLD_RENEW_SHARE = 0.6
 
 export function testEngine(check: Check): void {
   testExclusion(check)
+  testHolding(check)
   testWaiting(check)
   testEnding(check)
 }
@@ -22,7 +28,7 @@ function open({ seams, ours, theirs }: Store): { ours: Locks; theirs: Locks } {
 function testExclusion(check: Check): void {
   // What all of it is for: read, wait, write, from two processes at once.
   check('using: sections of many contenders never overlap', async (store) => {
-    const seen = await contend(store)
+    const seen = await contend(store, open(store))
     strictEqual(seen.overlaps, 0)
     strictEqual(seen.count, 2 * CONTENDERS_EACH * SECTIONS_EACH)
     const sorted = [...seen.tokens].sort((a, b) => (a < b ? -1 : 1))
@@ -35,9 +41,25 @@ function testExclusion(check: Check): void {
     // Without both, the one that releases is the first to ask again while the other sleeps.
     if (!store.ours.handOver) return skip('the backend has no handOver')
     if (store.ours.capabilities.wakeUp === 'poll') return skip("capabilities.wakeUp is 'poll'")
-    const { sides } = await contend(store)
-    ok(sides.indexOf('theirs') < sides.lastIndexOf('ours'), sides.join(' '))
-    ok(sides.indexOf('ours') < sides.lastIndexOf('theirs'), sides.join(' '))
+    assertTurns(await contend(store, open(store)))
+  })
+
+  // A server and a library in it, each with locks of its own on the backend that they share.
+  check('using: two engines on one backend take turns as two processes do', async (store, skip) => {
+    if (!store.ours.handOver) return skip('the backend has no handOver')
+    if (store.ours.capabilities.wakeUp === 'poll') return skip("capabilities.wakeUp is 'poll'")
+    assertTurns(await contend(store, open({ ...store, theirs: store.ours })))
+  })
+}
+
+function testHolding(check: Check): void {
+  // The job runs for an hour under a TTL of 30 s, and all that time somebody stands at the door.
+  check('a lease that is renewed keeps a contender out over several TTLs', async (store) => {
+    // On real time a machine may be too slow for a short lease: then the next one lives longer.
+    const shortest = Math.max(store.ours.capabilities.ttlMsMin, store.ttlMs, HOLD_TTL_MS_MIN)
+    const ttls = store.clock ? [HOLD_TTL_MS_MAX] : [1, 2, 4, 8].map((factor) => factor * shortest)
+    for (const ttlMs of ttls) if (await holdAgainst(store, ttlMs)) return
+    throw new Error(`leases of ${ttls.join(', ')} ms were lost although they were renewed`)
   })
 }
 
@@ -161,8 +183,40 @@ interface Seen {
   readonly sides: ('ours' | 'theirs')[]
 }
 
-async function contend(store: Store): Promise<Seen> {
-  const locks = open(store)
+function assertTurns({ sides }: Seen): void {
+  ok(sides.indexOf('theirs') < sides.lastIndexOf('ours'), sides.join(' '))
+  ok(sides.indexOf('ours') < sides.lastIndexOf('theirs'), sides.join(' '))
+}
+
+/** @returns Whether the lease was held to the end; either way nobody may hold the name beside it. */
+async function holdAgainst(store: Store, ttlMs: number): Promise<boolean> {
+  const { ours, theirs } = open(store)
+  const lockName = `${store.lockName}:${ttlMs}`
+  const renewEveryMs = Math.floor(ttlMs * HOLD_RENEW_SHARE)
+  const lease = await store.settled(ours.acquire(lockName, { ttlMs, renewEveryMs }), 'a free name')
+  let isGranted = false
+  let isHeldBeside = false
+  const waitMs = HOLD_TTLS * ttlMs + WAIT_MS
+  const waiting = theirs.acquire(lockName, { waitMs }).then((next) => {
+    isGranted = true
+    // Asked at the very moment: a lease that was lost in time has nothing to fear.
+    isHeldBeside = lease.isHeld
+    return next
+  })
+  // It is waited for below, unless something else fails before.
+  waiting.catch(() => undefined)
+  const untilMs = store.nowMs() + HOLD_TTLS * ttlMs
+  while (store.nowMs() < untilMs && lease.isHeld && !isGranted) await store.lapse(ttlMs / 20)
+  const isHeld = lease.isHeld
+  await store.settled(lease.release(), 'a release')
+  const next = await store.settled(waiting, 'a name that was released')
+  strictEqual(isHeldBeside, false)
+  ok(next.fencingToken > lease.fencingToken)
+  strictEqual(await store.settled(next.release(), 'a release'), 'released')
+  return isHeld
+}
+
+async function contend(store: Store, locks: { ours: Locks; theirs: Locks }): Promise<Seen> {
   const seen: Seen = { count: 0, overlaps: 0, tokens: [], sides: [] }
   let inside = 0
   const work = async (side: 'ours' | 'theirs'): Promise<void> => {

@@ -1,6 +1,7 @@
 /** Hand-over: a release and a grant in one step, of which either both happen or neither. */
 import { deepStrictEqual, ok, strictEqual } from 'node:assert/strict'
 import type { AcquireRequest, Backend, Grant, HandOverResult } from '../core/backend.ts'
+import { randomOwner } from '../core/owner.ts'
 import {
   acquired,
   type Check,
@@ -8,14 +9,20 @@ import {
   isTaken,
   LONG_MS,
   lapsed,
+  PATIENCE_MS,
+  ROUNDING_MS,
   request,
   untilGranted,
 } from './backend-harness.ts'
 
+/** A contender that waits polls at least this often, and so leaves its mark again. */
+const ASKS_AGAIN_MS = 1250
 const MISSING = 'the backend has no handOver'
 
 export function testHandOver(check: Check): void {
   testPassing(check)
+  testMarks(check)
+  testWaiters(check)
   testNotPassing(check)
 }
 
@@ -74,6 +81,27 @@ function testPassing(check: Check): void {
     strictEqual(await ours.release(passed, 0), 'released')
   })
 
+  // A revoker who is given the next holder's lock delay to work in is not alone at its end; one who
+  // is held to the last holder's has no time at all.
+  check('a hand-over brings the next one’s lock delay, not the last one’s', async (store, skip) => {
+    const { ours, theirs, lockName } = store
+    if (!ours.handOver) return skip(MISSING)
+    const lockDelayMs = LONG_MS / 2
+    const revoked = async (name: string, last: number, next: number): Promise<number> => {
+      const grant = await acquired(ours, name, { lockDelayMs: last })
+      const asked = request(name, { lockDelayMs: next })
+      const { fencingToken } = handedOver(await handOver(ours, grant, asked, true)).grant
+      const taken = await theirs.revoke(request(name), { fencingToken, reason: 'suite' })
+      return taken?.ttlMs ?? 0
+    }
+    const withDelayMs = await revoked(`${lockName}:with`, 0, lockDelayMs)
+    ok(withDelayMs > 0 && withDelayMs <= lockDelayMs + ROUNDING_MS, `given ${withDelayMs} ms`)
+    const withoutMs = await revoked(`${lockName}:without`, lockDelayMs, 0)
+    ok(withoutMs > lockDelayMs, `given ${withoutMs} ms`)
+  })
+}
+
+function testMarks(check: Check): void {
   // A process whose contenders hand the lock to each other for ever starves all other processes.
   check(
     'a hand-over tells whether another process waits, and can then free',
@@ -97,6 +125,48 @@ function testPassing(check: Check): void {
       await acquired(theirs, lockName)
     },
   )
+}
+
+function testWaiters(check: Check): void {
+  // A server and a library in it made locks of their own on one backend: taken for one process, the
+  // first of them keeps the lock among its own contenders, and the other starves.
+  check('a hand-over tells of other waiters on its own backend too', async (store, skip) => {
+    const { ours, lockName } = store
+    if (!ours.handOver) return skip(MISSING)
+    const [waiter, other] = [randomOwner(), randomOwner()]
+    for (const [index, marks] of [[waiter], [other], []].entries()) {
+      const name = `${lockName}:${index}`
+      const grant = await acquired(ours, name, { waiter })
+      for (const mark of marks) {
+        const refused = await ours.tryAcquire(request(name, { waits: true, waiter: mark }))
+        strictEqual(refused.kind, 'held')
+      }
+      const isWanted = marks.includes(other)
+      const kept = handedOver(await handOver(ours, grant, request(name, { waiter }), true))
+      strictEqual(kept.wanted, isWanted)
+      const freed = await handOver(ours, kept.grant, request(name, { waiter }), false)
+      strictEqual(freed.kind, isWanted ? 'freed' : 'handed-over')
+    }
+  })
+
+  // The contender died or gave up: from then on every hand-over would cost two requests, for nobody.
+  check('a contender is waited for until it would have asked again', async (store, skip) => {
+    const { ours, theirs, lockName, lapse, nowMs } = store
+    if (!ours.handOver) return skip(MISSING)
+    let grant = await acquired(ours, lockName)
+    const askedAtMs = nowMs()
+    strictEqual((await theirs.tryAcquire(request(lockName, { waits: true }))).kind, 'held')
+    const untilMs = nowMs() + PATIENCE_MS
+    for (let wanted = true; wanted; ) {
+      ok(nowMs() <= untilMs, `it is still waited for after ${PATIENCE_MS} ms`)
+      await lapse(ASKS_AGAIN_MS / 4)
+      const passed = handedOver(await handOver(ours, grant, request(lockName), true))
+      grant = passed.grant
+      wanted = passed.wanted
+      if (nowMs() < askedAtMs + ASKS_AGAIN_MS) ok(wanted, 'forgotten before it could ask again')
+    }
+    strictEqual(await ours.release(grant, 0), 'released')
+  })
 }
 
 function testNotPassing(check: Check): void {

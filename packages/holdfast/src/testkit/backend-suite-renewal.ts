@@ -43,6 +43,19 @@ export function testRenewal(check: Check): void {
     strictEqual(await ours.release(grant, 0), 'released')
   })
 
+  // A renewal that writes the whole entry anew drops what was proclaimed since, or begins a new time.
+  check('a renewal changes nothing but the life', async ({ ours, theirs, lockName }) => {
+    const holder = { host: 'host', pid: 7, label: 'label', value: 'first' }
+    const grant = await acquired(ours, lockName, { holder })
+    strictEqual(await ours.proclaim(grant, 'second'), 'proclaimed')
+    const before = await theirs.inspect(lockName)
+    for (let count = 0; count < 2; count++) await ours.renew(grant, LONG_MS)
+    const after = await theirs.inspect(lockName)
+    deepStrictEqual({ ...after?.holder }, { ...holder, value: 'second' })
+    strictEqual(after?.fencingToken, grant.fencingToken)
+    strictEqual(after?.sinceAtMs, before?.sinceAtMs)
+  })
+
   // Ten renewals are one TTL from now, not ten: a crash would hold the name for that long.
   check('renewals do not add up', async ({ ours, lockName }) => {
     const grant = await acquired(ours, lockName)

@@ -53,6 +53,22 @@ function testTaking(check: Check): void {
     strictEqual(await isTaken(ours, lockName), false)
   })
 
+  // A client resends what had no answer: "no longer the holder seen" would leave the operator's own
+  // grant without an operator.
+  check('a revoke that arrives twice is one revoke', async ({ ours, theirs, lockName }) => {
+    const { fencingToken } = await acquired(ours, lockName)
+    const asked = request(lockName)
+    const first = await theirs.revoke(asked, { fencingToken, reason })
+    const again = await theirs.revoke(asked, { fencingToken, reason })
+    if (!first || !again) throw new Error(first ? 'refused to its own owner' : 'it was the holder')
+    strictEqual(again.fencingToken, first.fencingToken)
+    strictEqual(again.owner, asked.owner)
+    strictEqual((await ours.inspect(lockName))?.fencingToken, first.fencingToken)
+    strictEqual(await theirs.release(first, 0), 'released')
+    strictEqual(await theirs.revoke(asked, { fencingToken, reason }), null)
+    strictEqual(await isTaken(ours, lockName), false)
+  })
+
   // Two operators with the same listing: both would believe that they alone cleaned up.
   check('of two revokes at once, one takes the lock', async ({ ours, theirs, lockName }) => {
     for (let round = 0; round < 5; round++) {

@@ -12,6 +12,7 @@ import { testContention } from './backend-suite-contention.ts'
 import { testEngine } from './backend-suite-engine.ts'
 import { testGrants } from './backend-suite-grants.ts'
 import { testHandOver } from './backend-suite-handover.ts'
+import { testLifetimes } from './backend-suite-lifetimes.ts'
 import { testLooking } from './backend-suite-looking.ts'
 import { testRelease } from './backend-suite-release.ts'
 import { testRenewal } from './backend-suite-renewal.ts'
@@ -37,6 +38,7 @@ export function testBackend(runner: TestRunner, harness: BackendHarness): void {
     testCancel(check)
     testHandOver(check)
     testRevoke(check)
+    testLifetimes(check)
     testLooking(check)
     testWaking(check)
     testContention(check)

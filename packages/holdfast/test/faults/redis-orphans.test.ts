@@ -92,7 +92,7 @@ const client = new ioredis.Redis({ host: '127.0.0.1', port: ${port} })
 client.on('error', () => {})
 const backend = redisBackend(client)
 const request = (index) => ({ lockName: 'n' + (index % 3), owner: randomOwner(), ttlMs: 1000,
-  timeoutMs: 1000, lockDelayMs: 0, waits: index % 2 === 0, holder: { host: 'h', pid: process.pid },
+  timeoutMs: 1000, lockDelayMs: 0, waits: index % 2 === 0, waiter: 'w' + process.pid, holder: { host: 'h', pid: process.pid },
   onLost() {} })
 await client.ping()
 process.send('ready')

@@ -174,12 +174,14 @@ describe('hand-over', () => {
 
   it('counts its own mark as nobody foreign', async () => {
     const grant = await acquired(backend, 'k')
-    await backend.tryAcquire(request('k', { waits: true }))
-    const own = await backend.handOver?.(grant, request('k'), false)
+    const waiter = randomOwner()
+    await backend.tryAcquire(request('k', { waits: true, waiter }))
+    const own = await backend.handOver?.(grant, request('k', { waiter }), false)
     expect(own).toMatchObject({ kind: 'handed-over', wanted: false })
     await other.tryAcquire(request('k', { waits: true }))
     if (own?.kind !== 'handed-over') throw new Error('not handed over')
-    expect(await backend.handOver?.(own.grant, request('k'), false)).toEqual({ kind: 'freed' })
+    const next = request('k', { waiter })
+    expect(await backend.handOver?.(own.grant, next, false)).toEqual({ kind: 'freed' })
     expect(await redis.exists('lock:k', 'lock:#hf:want:k')).toBe(0)
   })
 

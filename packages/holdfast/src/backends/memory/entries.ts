@@ -24,6 +24,8 @@ export interface Entry {
   holder: HolderInfo | null
   /** Until then, at least, a contender of other locks on this backend waits for the name. */
   wantedUntilMs: number
+  /** Whose contender left the mark. */
+  wantedBy: string
   readonly onLost: (reason: LossReason) => void
 }
 

@@ -105,7 +105,10 @@ class MemoryBackend implements Backend<ProcessCapabilities> {
     const entry = this.#entries.at(lockName, nowMs)
     if (entry?.owner === owner) return { kind: 'granted', grant: this.#grantOf(entry, nowMs) }
     if (entry) {
-      if (request.waits) entry.wantedUntilMs = nowMs + WANTED_MS
+      if (request.waits) {
+        entry.wantedUntilMs = nowMs + WANTED_MS
+        entry.wantedBy = request.waiter
+      }
       return { kind: 'held', retryAfterMs: remainingMs(entry, nowMs), holder: entry.holder }
     }
     // Whoever cancelled this attempt does not listen any more: any answer but a grant will do.
@@ -134,7 +137,8 @@ class MemoryBackend implements Backend<ProcessCapabilities> {
     assert(next.lockName === grant.lockName, 'a hand-over stays on one name')
     const nowMs = this.#now()
     const entry = this.#entries.at(grant.lockName, nowMs)
-    const wanted = (entry?.wantedUntilMs ?? 0) > nowMs
+    const isMarked = entry !== undefined && entry.wantedUntilMs > nowMs
+    const wanted = isMarked && entry.wantedBy !== next.waiter
     if (entry?.owner === next.owner) {
       return { kind: 'handed-over', grant: this.#grantOf(entry, nowMs), wanted }
     }
@@ -147,6 +151,7 @@ class MemoryBackend implements Backend<ProcessCapabilities> {
     const passed = {
       ...this.#entryOf(next, nowMs + next.ttlMs),
       wantedUntilMs: entry.wantedUntilMs,
+      wantedBy: entry.wantedBy,
     }
     this.#entries.set(passed)
     return { kind: 'handed-over', grant: this.#grantOf(passed, nowMs), wanted }
@@ -271,6 +276,7 @@ class MemoryBackend implements Backend<ProcessCapabilities> {
       revokedOwner: null,
       holder: { ...holder },
       wantedUntilMs: 0,
+      wantedBy: '',
       onLost,
     }
   }

@@ -64,6 +64,8 @@ import { holderOf, metadataOf, ownerMark, padToken, proclaimed, VALUE_BYTES_MAX 
 
 /** A contender that waits polls at least every 1.25 s, and so renews its mark. */
 const WANT_MS = '2000'
+/** Forgetting one costs a mark that reads as another process's, for 2 s at most. */
+const WAITERS_MAX = 1000
 const REFUSED: AcquireResult = { kind: 'held', retryAfterMs: null, holder: null }
 
 /** Limits that tests change; the public factory has no such option. */
@@ -100,8 +102,8 @@ class RedisBackend implements Backend {
   readonly #looking: RedisLooking
   readonly #attempts: Attempts
   readonly #wakeUps: RedisWakeUps | null
-  /** By which contenders of this backend mark a name as wanted. */
-  readonly #waiter: string
+  /** Who was refused last and waits, by lock name: whoever subscribes for it leaves that mark. */
+  readonly #waiters = new Map<string, string>()
   /** What the client puts before our keys; null until a script has told. */
   #clientPrefix: string | null = null
   #hasWarnedOfOptions = false
@@ -116,7 +118,6 @@ class RedisBackend implements Backend {
     this.#source = `redis:${keyPrefix}${sourceId}`
     this.#looking = new RedisLooking(this.#scripts, this.#keys)
     this.#attempts = new Attempts(limits.tombstonesMax)
-    this.#waiter = seams.nonce()
     const open = subscriberOf(client, this.#scripts.family, subscriber)
     this.#wakeUps =
       open &&
@@ -150,7 +151,8 @@ class RedisBackend implements Backend {
     const args = [owner, String(ttlMs), metadataOf(holder, lockDelayMs)]
     if (waits) {
       keys.push(want)
-      args.push(this.#waiter, WANT_MS)
+      args.push(request.waiter, WANT_MS)
+      this.#rememberWaiter(lockName, request.waiter)
     }
     const sentAtMs = this.#begin(request)
     const { reply, isCancelled } = await this.#settle(owner, ACQUIRE, keys, args)
@@ -179,7 +181,7 @@ class RedisBackend implements Backend {
     const { owner, ttlMs, holder, lockDelayMs } = next
     const keys = [lock, want, counter, this.#keys.cancel(owner), this.#keys.cancel(grant.owner)]
     const args = [ownerMark(grant.owner), owner, String(ttlMs), metadataOf(holder, lockDelayMs)]
-    args.push(this.#waiter, evenIfWanted ? '1' : '0')
+    args.push(next.waiter, evenIfWanted ? '1' : '0')
     const sentAtMs = this.#begin(next)
     const { reply, isCancelled } = await this.#settle(owner, HAND_OVER, keys, args)
     const [kind = '', token = '', wanted = '', left = ''] = textsOf(reply)
@@ -317,6 +319,13 @@ class RedisBackend implements Backend {
     }
   }
 
+  #rememberWaiter(lockName: string, waiter: string): void {
+    // Without a sleeper nobody subscribes.
+    if (this.#wakeUps === null) return
+    if (this.#waiters.size >= WAITERS_MAX && !this.#waiters.has(lockName)) this.#waiters.clear()
+    this.#waiters.set(lockName, waiter)
+  }
+
   /** @param sent The key of a lock as the server got it; as its channel it has no other prefix. */
   #learnPrefix(lock: string, sent: string): void {
     this.#clientPrefix ??= sent.slice(0, sent.length - lock.length)
@@ -335,8 +344,10 @@ class RedisBackend implements Backend {
   /** Whether the lock of a channel is taken; if so, the mark is left again. */
   async #isTaken(channel: string): Promise<boolean> {
     const lock = channel.slice(this.#clientPrefix?.length)
-    const { want } = this.#keys.of(lock.slice(this.#keys.prefix.length))
-    return Number(await this.#scripts.run(AWAIT, [lock, want], [this.#waiter, WANT_MS])) === 1
+    const lockName = lock.slice(this.#keys.prefix.length)
+    const { want } = this.#keys.of(lockName)
+    const waiter = this.#waiters.get(lockName) ?? ''
+    return Number(await this.#scripts.run(AWAIT, [lock, want], [waiter, WANT_MS])) === 1
   }
 
   /** @returns The server's maxmemory-policy, or '' where this user may not ask. */

@@ -37,6 +37,16 @@ export function postgresGuardWith<C extends PgClient>(
   return new PoolGuard(partsOf(pool, readGuardOptions(options), seams))
 }
 
+/** A pool has the shape of a client, but each of its statements is a transaction of its own. */
+function checkTx<C extends PgClient>(tx: C, pool: PgPool<C>): C {
+  const shape = tx as { query?: unknown; totalCount?: unknown } | null
+  const isPool = (tx as unknown) === pool || typeof shape?.totalCount === 'number'
+  if (isPool || typeof shape?.query !== 'function') {
+    throw new InvalidArgumentError('tx', tx, 'the client inside whose transaction to claim')
+  }
+  return tx
+}
+
 class PoolGuard<C extends PgClient> implements PostgresGuard<C> {
   readonly ddl: string
   readonly #parts: Parts<C>
@@ -53,7 +63,7 @@ class PoolGuard<C extends PgClient> implements PostgresGuard<C> {
   async claim(lease: Fenced, tx?: C): Promise<{ readonly seq: bigint }> {
     const call = callOf(this.#parts, lease)
     call.bound.assertValid()
-    if (tx !== undefined) return this.#claimIn(tx, call)
+    if (tx !== undefined) return this.#claimIn(checkTx(tx, this.#parts.pool), call)
     const work = async (_client: C, { seq }: Claimed): Promise<{ seq: bigint }> => ({ seq })
     return inTurn(this.#parts, call, () => runGuarded(this.#parts, call, beginAndClaim, work))
   }

@@ -248,6 +248,8 @@ export function claimFailedInside(schema: string, resource: string, error: unkno
   if (state === '55P03') {
     return new GuardBusyError(resource, 'its row is locked', { cause: error })
   }
-  // A serialization failure and a cancel are for whoever began the transaction.
-  return isSerializationFailure(error) || state === '57014' ? error : claimFailed(schema, error)
+  // A serialization failure, a cancel and a transaction that failed before (25P02) are for whoever
+  // began the transaction.
+  const isTheirs = isSerializationFailure(error) || state === '57014' || state === '25P02'
+  return isTheirs ? error : claimFailed(schema, error)
 }

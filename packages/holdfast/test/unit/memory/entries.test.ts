@@ -12,6 +12,7 @@ function entry(lockName: string, endsAtMs: number): Entry {
     lockDelayMs: 0,
     revokedOwner: null,
     wantedUntilMs: 0,
+    wantedBy: '',
     holder: { host: 'test', pid: 1 },
     onLost: () => undefined,
   }

@@ -16,6 +16,7 @@ function request(lockName: string, fields: Partial<AcquireRequest> = {}): Acquir
     timeoutMs: 1000,
     lockDelayMs: 0,
     waits: false,
+    waiter: randomOwner(),
     holder: { host: 'test', pid: 1 },
     onLost: () => undefined,
     ...fields,

@@ -43,7 +43,7 @@ local before = #KEYS[1] - tonumber(ARGV[3])
 local reply = {page[1]}
 for _, key in ipairs(page[2]) do
   local name = string.sub(key, before + 1)
-  if name ~= '' and string.sub(name, 1, 4) ~= '#hf:' then
+  if name ~= '' and not string.find(name, '#hf:', 1, true) then
     -- A key that this user may not read is none of its locks.
     local value = redis.pcall('MGET', key)[1]
     local left = value and redis.call('PTTL', key) or -1

@@ -1,0 +1,49 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { fenced } from '../../src/testkit/guard-suite-harness.ts'
+import { type PostgresStand, startPostgresStand } from '../support/postgres.ts'
+
+let stand: PostgresStand
+
+beforeAll(async () => {
+  stand = await startPostgresStand()
+})
+
+afterAll(() => stand.stop())
+
+describe('a caller of the guard without types', () => {
+  it.each([null, undefined, 5, 'lease'])('who presents %s is told so', async (lease) => {
+    const { guard, close } = await stand.open()
+    const wrong = { code: 'INVALID_ARGUMENT', option: 'lease' }
+    await expect(guard.claim(lease as never)).rejects.toMatchObject(wrong)
+    await expect(guard.transaction(lease as never, async () => 1)).rejects.toMatchObject(wrong)
+    await expect(guard.adopt(lease as never)).rejects.toMatchObject(wrong)
+    await close()
+  })
+
+  // A pool has a query() too: the claim ran in a transaction of its own, and the caller's had none.
+  it('who passes a pool, or no client, for the transaction is told so, and nothing is claimed', async () => {
+    const { guard, pool, close } = await stand.open()
+    for (const tx of [pool, null, {}, 5]) {
+      await expect(guard.claim(fenced('callers:pool', 5n), tx as never)).rejects.toMatchObject({
+        code: 'INVALID_ARGUMENT',
+        option: 'tx',
+      })
+    }
+    expect(await guard.highest('callers:pool')).toBeNull()
+    await close()
+  })
+
+  // It was called unavailable, which says "again later"; the transaction was the caller's to end.
+  it('who claims in a transaction that has failed hears of that', async () => {
+    const { guard, pool, close } = await stand.open()
+    const client = await pool.connect()
+    await client.query('BEGIN')
+    await client.query('SELECT 1 / 0').catch(() => 'the transaction has failed')
+    await expect(guard.claim(fenced('callers:failed', 5n), client)).rejects.toMatchObject({
+      code: '25P02',
+    })
+    await client.query('ROLLBACK')
+    client.release()
+    await close()
+  })
+})
