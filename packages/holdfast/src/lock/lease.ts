@@ -60,7 +60,7 @@ export class HeldLease implements Lease, StaleListener {
   #base: Instant
   /** From `#base` to the deadline, in milliseconds. */
   #lifeMs: number
-  /** When the store's entry ends by itself at the latest, as far as it ever promised. */
+  /** When the store's entry ends by itself at the latest: as promised, or asked for. */
   #endsAtMs: number
   #state: State = 'held'
   #reason: LossReason | null = null
@@ -165,6 +165,11 @@ export class HeldLease implements Lease, StaleListener {
   async [Symbol.asyncDispose](): Promise<void> {
     // The event tells of a failure.
     await this.release().catch(() => {})
+  }
+
+  /** A renewal leaves; the store may do it whether we hear of it or not. */
+  onRenewalSent(ttlMs: number): void {
+    this.#endsAtMs = Math.max(this.#endsAtMs, this.#context.seams.nowMs() + ttlMs)
   }
 
   /** L1: an answer to a renewal that was asked for at `from`, however late it comes. */

@@ -68,10 +68,12 @@ export class Watchdog {
     const loss = lease.loss()
     if (loss) throw loss
     const timeoutMs = Math.min(this.#timeoutMs(ttlMs), restMs)
+    const storeTtlMs = ttlMs + lease.settings.lockDelayMs
+    lease.onRenewalSent(storeTtlMs)
     try {
       const answer = await bounded(this.#context, {
         timeoutMs,
-        ask: () => backend.renew(lease.grant, ttlMs + lease.settings.lockDelayMs),
+        ask: () => backend.renew(lease.grant, storeTtlMs),
         onTimeout: () =>
           new OutcomeUnknownError(`no answer to a renewal within ${Math.round(timeoutMs)} ms`),
         late: (answer) => lease.onRenewal(answer, from, ttlMs),

@@ -278,6 +278,27 @@ describe('an attempt without an answer', () => {
   })
 })
 
+describe('a release that the store did not confirm', () => {
+  // The reply to a long renewal was lost, and the trying stopped with the TTL that we knew of.
+  it('is tried for as long as a renewal that was never answered may have made the entry', async () => {
+    const { clock, store, engine } = openWorld()
+    const { locks, backend } = engine()
+    const lease = await locks.acquire('k', { ttlMs: 1000, renew: false })
+    backend.next('renew', lostReply)
+    const renewing = watch(clock, lease.renew(60_000))
+    await clock.advance(500)
+    expect(renewing.error).toMatchObject({ code: 'OUTCOME_UNKNOWN' })
+    expect((await store.inspect('k'))?.remainingMs).toBeGreaterThan(50_000)
+    backend.always('release', refusedWith(new BackendUnavailableError('down', 'no route')))
+    const released = watch(clock, lease.release())
+    await clock.advance(10_000)
+    expect(released.state).toBe('rejected')
+    backend.forget('release')
+    await clock.advance(2500)
+    expect(await store.inspect('k')).toBeNull()
+  })
+})
+
 describe('a caller that is given nothing', () => {
   // The key of a contender that had left was found only when its TTL was over.
   it('is not held in the store one moment longer than its undo takes', async () => {

@@ -82,6 +82,12 @@ export class FaultyBackend implements Backend {
     else this.#always.delete(method)
   }
 
+  /** Faults of `method` that have met no call yet are taken back. */
+  forget(method: Method): void {
+    this.#once.delete(method)
+    this.#always.delete(method)
+  }
+
   /** The calls of one method, in order. */
   callsOf(method: Method): Call[] {
     return this.calls.filter((call) => call.method === method)
