@@ -62,7 +62,8 @@ export type AcquireRequest = Readonly<{
   lockDelayMs: number
   /**
    * Whether this contender will ask again if refused. A backend that wakes contenders up leaves a
-   * mark for the holder only then, so that a lone `tryAcquire` costs later holders nothing.
+   * mark for the holder only then, so that a lone `tryAcquire` costs later holders nothing. The mark
+   * lasts at least until the contender's next poll, 1.25 s, and ends by itself.
    */
   waits: boolean
   /**
@@ -168,7 +169,10 @@ export interface Backend<C extends Capabilities = Capabilities> {
   proclaim(lease: Fenced, value: string): Promise<'proclaimed' | 'not-held'>
   inspect(lockName: string): Promise<LockInfo | null>
   list(prefix: string, limit: number): AsyncIterable<LockInfo>
-  /** Swaps the entry, if it is still the one seen, for a grant of the operator's. */
+  /**
+   * Swaps the entry, if it is still the one seen, for a grant of the operator's. The same request
+   * again is answered by the same grant (rule B1).
+   */
   revoke(request: AcquireRequest, seen: RevokeOptions): Promise<Grant | null>
   /** Later tokens of this name are larger than `fencingTokenMin`. Never lowers anything. */
   raise(lockName: string, fencingTokenMin: bigint): Promise<void>
