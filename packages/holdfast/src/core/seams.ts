@@ -39,12 +39,21 @@ export interface Clock {
   after(delayMs: number, fn: () => void): () => void
 }
 
-/** A caller's clock cannot tell suspended time, so it counts as its own boot clock. */
+/**
+ * A caller's clock cannot tell suspended time, so it counts as its own boot clock; and its wall clock
+ * goes with it, or real time that passes beside a clock that stands would look like a sleep.
+ */
 export function seamsWithClock(clock: Clock): Seams {
+  // Not read before the clock has been checked.
+  let wallLeadMs: number | null = null
   return {
     ...systemSeams,
     nowMs: () => clock.nowMs(),
     bootMs: () => clock.nowMs(),
+    wallMs: () => {
+      wallLeadMs ??= systemSeams.wallMs() - clock.nowMs()
+      return clock.nowMs() + wallLeadMs
+    },
     after: (delayMs, fn) => clock.after(delayMs, fn),
   }
 }

@@ -18,7 +18,7 @@ import type { Settings } from '../core/options.ts'
 import { acquireTimeoutMs, leastRestMs, lifeMs } from '../core/validity.ts'
 import { type Context, holderInfo, storeTtlMs } from './context.ts'
 import { HeldLease } from './lease.ts'
-import { asLockError, isBug, started } from './request.ts'
+import { asLockError, isBug, patientTimer, started } from './request.ts'
 
 /** The least rest of validity is a tenth of the TTL; the same share of an own renewal deadline. */
 const OWN_DEADLINE_SPENT_SHARE_MAX = 0.9
@@ -121,22 +121,22 @@ export class Attempt {
   }
 
   #run(resolve: (answer: Answer) => void, reject: (error: unknown) => void): void {
-    const { waiting, seams, undo, backend } = this.#context
+    const { waiting, undo, backend } = this.#context
     const { lockName, owner, timeoutMs, ttlMs } = this.#asked.request
-    const timer = waiting.add(seams.nowMs() + timeoutMs, () =>
+    const endTimer = patientTimer(this.#context, waiting, timeoutMs, () =>
       this.#settle?.(new OutcomeUnknownError(`no answer within ${Math.round(timeoutMs)} ms`)),
     )
     const cancel = (): void => undo.cancel(lockName, owner, ttlMs)
     this.#settle = (error) => {
       this.#settle = null
-      waiting.cancel(timer)
+      endTimer()
       cancel()
       reject(error)
     }
     const settled = (): boolean => {
       if (this.#settle === null) return false
       this.#settle = null
-      waiting.cancel(timer)
+      endTimer()
       return true
     }
     started(() => backend.tryAcquire(this.#asked.request)).then(

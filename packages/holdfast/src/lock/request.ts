@@ -8,7 +8,12 @@
 import { inspect } from 'node:util'
 import { InvariantError } from '../core/assert.ts'
 import { LockError, OutcomeUnknownError } from '../core/errors.ts'
+import type { Agenda } from './agenda.ts'
 import type { Context } from './context.ts'
+
+/** A timer that comes this late was kept back by a blocked event loop. */
+const BLOCKED_MS = 10
+const TURNS_MS = 5
 
 export interface Request<T> {
   readonly timeoutMs: number
@@ -24,13 +29,13 @@ export function bounded<T>(context: Context, request: Request<T>): Promise<T> {
   const agenda = request.background === true ? context.agenda : context.waiting
   return new Promise((resolve, reject) => {
     let waiting = true
-    const timer = agenda.add(context.seams.nowMs() + request.timeoutMs, () => {
+    const endTimer = patientTimer(context, agenda, request.timeoutMs, () => {
       waiting = false
       reject(request.onTimeout())
     })
     started(request.ask).then(
       (answer) => {
-        agenda.cancel(timer)
+        endTimer()
         if (waiting) return resolve(answer)
         try {
           request.late?.(answer)
@@ -39,12 +44,33 @@ export function bounded<T>(context: Context, request: Request<T>): Promise<T> {
         }
       },
       (error: unknown) => {
-        agenda.cancel(timer)
+        endTimer()
         // After the time-out a rejection says nothing that was not assumed already.
         if (waiting) reject(error)
       },
     )
   })
+}
+
+/**
+ * Calls `run` after `delayMs`, and a few turns of the event loop later if the loop was blocked.
+ *
+ * After a block timers run before sockets are read: without that patience an answer that has long
+ * arrived would be taken for none.
+ */
+export function patientTimer(
+  { seams }: Context,
+  agenda: Agenda,
+  delayMs: number,
+  run: () => void,
+): () => void {
+  const dueMs = seams.nowMs() + delayMs
+  let entry = agenda.add(dueMs, () => {
+    const nowMs = seams.nowMs()
+    if (nowMs - dueMs < BLOCKED_MS) return run()
+    entry = agenda.add(nowMs + TURNS_MS, run)
+  })
+  return () => agenda.cancel(entry)
 }
 
 /** A backend that throws, or returns no promise at all, must not skip the clean-up. */

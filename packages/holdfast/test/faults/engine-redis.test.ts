@@ -128,6 +128,30 @@ describe('locks on Redis', () => {
   })
 })
 
+describe('a blocked event loop with Redis', () => {
+  function block(ms: number): void {
+    const endMs = performance.now() + ms
+    while (performance.now() < endMs);
+  }
+
+  // After a block timers run before sockets are read: the answers had arrived, and were not looked at.
+  it('takes no answer that has arrived for none', async () => {
+    const locks = await openLocks()
+    await (await locks.acquire('warm')).release()
+    const told: string[] = []
+    locks.on('cancelled', () => told.push('cancelled'))
+    locks.on('release-failed', () => told.push('release-failed'))
+    const acquiring = locks.tryAcquire('k', { ttlMs: 10_000 })
+    block(2300)
+    const lease = await acquiring
+    expect(lease?.isHeld).toBe(true)
+    const releasing = lease?.release()
+    block(2300)
+    expect(await releasing).toBe('released')
+    expect(told).toEqual([])
+  })
+})
+
 describe('a renewal on Redis', () => {
   async function hold(port: number): Promise<{ lease: Lease; told: string[] }> {
     const locks = await openLocks(port)
