@@ -3,7 +3,8 @@
  *
  * It sets up what is missing (packages, servers, build), compiles the examples into `dist`, and starts
  * the servers that the example needs and that REDIS_URL or PGHOST does not name: private ones, on
- * free ports of 127.0.0.1, which end with it. Exit code: the example's own; 2 wrong usage.
+ * free ports of 127.0.0.1, which end with it. Exit code: the example's own; 2 wrong usage;
+ * 3 a server is missing.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -43,6 +44,10 @@ async function example() {
       Object.assign(env, { PGHOST: host, PGPORT: `${port}`, PGUSER: user, PGDATABASE: database })
     }
     return await run([join(HERE, 'dist', `${name}.js`)], env)
+  } catch (error) {
+    if (error.name !== 'MissingServerError') throw error
+    process.stderr.write(`${error.message}, or set REDIS_URL and PGHOST to servers of yours\n`)
+    return 3
   } finally {
     await Promise.all(servers.map((server) => server.stop()))
   }

@@ -7,6 +7,7 @@
 import { mkdirSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
+import { SetupError } from './setup-error.mjs'
 
 export const SHARED_CACHE = '/var/cache/holdfast'
 
@@ -17,11 +18,14 @@ export function cacheFolder() {
   return join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'holdfast')
 }
 
-/** Makes it if needed. Every folder below it is 0755 whatever the umask says. */
+/** Makes it if needed. @throws {SetupError} when it cannot be made. Every folder below it is 0755 whatever the umask says. */
 export function makeCacheFolder() {
   const before = process.umask(0o022)
   try {
     mkdirSync(cacheFolder(), { recursive: true })
+  } catch (error) {
+    const where = `the folder for downloads, ${cacheFolder()}, cannot be made (${error.code})`
+    throw new SetupError(`${where}: set HOLDFAST_CACHE to one that can`)
   } finally {
     process.umask(before)
   }

@@ -6,7 +6,7 @@
 
 /** Flags of each command that somebody may forget the `--` before. */
 const FLAGS = {
-  lab: ['json', 'rounds', 'seed', 'full', 'pause', 'lanes'],
+  lab: ['json', 'rounds', 'seed', 'full', 'quick', 'pause', 'lanes', 'history'],
   test: ['node22', 'project', 'reporter', 'bail', 'coverage', 'watch', 'run', 't'],
   build: [],
 }
@@ -25,9 +25,11 @@ export function swallowedFlags(command, args, env) {
     else {
       taken.push(`--${name}`)
       // `--rounds 20` before the `--`: npm took the flag and left its value among the arguments.
-      if (TAKES_VALUE.has(name) && rest.length > 0) {
-        taken.push(rest[0])
-        rest = rest.slice(1)
+      if (TAKES_VALUE.has(name)) {
+        // A number goes to a flag that takes one, whatever else was asked for before or after it.
+        const at = NUMBERS.has(name) ? rest.findIndex((word) => /^\d+$/.test(word)) : 0
+        if (at >= 0 && at < rest.length) taken.push(rest[at])
+        rest = rest.filter((_, index) => index !== at)
       }
     }
   }
@@ -39,4 +41,5 @@ export function swallowedFlags(command, args, env) {
   )
 }
 
-const TAKES_VALUE = new Set(['rounds', 'seed', 'pause', 'lanes', 'project', 'reporter', 't'])
+const NUMBERS = new Set(['rounds', 'seed', 'lanes'])
+const TAKES_VALUE = new Set([...NUMBERS, 'pause', 'project', 'reporter', 't', 'history'])

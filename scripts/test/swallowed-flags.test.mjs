@@ -14,6 +14,8 @@ describe('a flag before the --', () => {
     ['--rounds=20', ['pause'], { npm_config_rounds: '20' }, '-- pause --rounds 20'],
     // npm leaves the value of `--rounds 20` among the arguments.
     ['--rounds 20', ['20', 'pause'], { npm_config_rounds: 'true' }, '-- pause --rounds 20'],
+    // The other way round the value stands behind the scenario.
+    ['--rounds 20', ['pause', '20'], { npm_config_rounds: 'true' }, '-- pause --rounds 20'],
     [
       '--full --seed=3',
       [],

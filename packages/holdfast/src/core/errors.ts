@@ -298,7 +298,7 @@ export class GuardBusyError extends LockError<'GUARD_BUSY'> {
   }
 }
 
-/** `using` inside `using` on one name: waiting for it would wait for oneself. */
+/** `using` inside `using`, or a guarded call inside another: it would wait for itself. */
 export class ReentrantAcquireError extends LockError<'REENTRANT'> {
   static {
     brand(ReentrantAcquireError, 'ReentrantAcquireError', 'REENTRANT')
@@ -307,8 +307,11 @@ export class ReentrantAcquireError extends LockError<'REENTRANT'> {
   readonly code = 'REENTRANT'
   readonly lockName: string
 
-  constructor(lockName: string) {
-    super(`lock "${lockName}" is already held by the enclosing using() of this very call chain`)
+  constructor(
+    lockName: string,
+    message = `lock "${lockName}" is already held by the enclosing using() of this very call chain`,
+  ) {
+    super(message)
     this.lockName = lockName
   }
 }

@@ -95,7 +95,11 @@ export class OptionReader {
       if (value === undefined) continue
       if (why !== undefined) throw new InvalidArgumentError(name, value, why)
       if (!OPTION_NAMES.has(name)) {
-        throw new InvalidArgumentError(name, value, `one of ${[...OPTION_NAMES].join(', ')}`)
+        throw new InvalidArgumentError(
+          name,
+          value,
+          `no option of that name; the options are ${[...OPTION_NAMES].join(', ')}`,
+        )
       }
     }
     // Only undefined means "not given": null is a mistake, and 0 is a 0.
@@ -174,7 +178,14 @@ function defaultEvery(ttlMs: number, renewDeadlineMs: number): number {
 
 function readMaxHold(maxHoldMs: number, ttlMs: number): number {
   if (maxHoldMs === Number.POSITIVE_INFINITY) return maxHoldMs
-  return integer('maxHoldMs', maxHoldMs, ttlMs, Number.MAX_SAFE_INTEGER, ' (ttlMs), or Infinity')
+  if (!Number.isSafeInteger(maxHoldMs) || maxHoldMs < ttlMs) {
+    throw new InvalidArgumentError(
+      'maxHoldMs',
+      maxHoldMs,
+      `Infinity, or an integer from ${ttlMs}, the ttlMs`,
+    )
+  }
+  return maxHoldMs
 }
 
 /** An integer number of milliseconds, fractions refused: which way to round is the caller's call. */

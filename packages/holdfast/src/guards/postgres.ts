@@ -21,8 +21,8 @@ export type { PostgresGuardOptions, PostgresIsolation } from './postgres/options
  *
  * The function given to `transaction` may run several times. It must not end the transaction itself
  * (told as OutcomeUnknownError where the driver reports its status, pg 8.21, unless it began another
- * one), nor release the client, nor leave work on it behind when it returns, nor call this guard with the same lease for the same record: that would wait for itself, until its
- * time is up.
+ * one), nor release the client, nor leave work on it behind when it returns, nor call this guard
+ * with the same lease for the same record (ReentrantAcquireError).
  *
  * A holder that stops inside blocks the next one for at most the validity that it had at BEGIN: no
  * single statement, wait for a lock or idle gap may last longer, even if the lease is renewed

@@ -10,6 +10,36 @@ beforeAll(async () => {
 
 afterAll(() => stand.stop())
 
+describe('a guarded call inside another one of the same lease', () => {
+  // It waited for the one around it, which waited for it, while the watchdog kept the lock for ever.
+  it('is refused at once, and the one around it goes on', async () => {
+    const { guard, close } = await stand.open()
+    const lease = fenced('callers:nested', 5n)
+    const inner = await guard.transaction(lease, async () => {
+      const claimed = await guard.claim(lease).catch((error: unknown) => error)
+      const nested = guard.transaction(lease, async () => 'never')
+      return [claimed, await nested.catch((error: unknown) => error)]
+    })
+    for (const error of inner) expect(error).toMatchObject({ code: 'REENTRANT' })
+    expect(await guard.transaction(lease, async () => 'again')).toBe('again')
+    await close()
+  })
+
+  it('is no such thing for another record, nor after the one around it has ended', async () => {
+    const { guard, close } = await stand.open()
+    const lease = fenced('callers:outer', 5n)
+    let later: Promise<unknown> = Promise.resolve()
+    const seq = await guard.transaction(lease, async () => {
+      const wait = new Promise((resolve) => setTimeout(resolve, 300))
+      later = wait.then(() => guard.claim(lease))
+      return (await guard.claim(fenced('callers:inner', 5n))).seq
+    })
+    expect(seq).toBe(1n)
+    expect(await later).toEqual({ seq: 2n })
+    await close()
+  })
+})
+
 describe('a caller of the guard without types', () => {
   it.each([null, undefined, 5, 'lease'])('who presents %s is told so', async (lease) => {
     const { guard, close } = await stand.open()

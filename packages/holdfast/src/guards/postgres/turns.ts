@@ -4,12 +4,20 @@
  * Two at once would be safe, since the row's lock orders them, but after a lost answer to COMMIT the
  * row must still show whether it was ours: a later call of the same lease overwrites that.
  */
-import { BackendUnavailableError, GuardBusyError } from '../../core/errors.ts'
+import { AsyncLocalStorage } from 'node:async_hooks'
+import {
+  BackendUnavailableError,
+  GuardBusyError,
+  ReentrantAcquireError,
+} from '../../core/errors.ts'
 import type { Seams } from '../../core/seams.ts'
 import type { Bound } from './bound.ts'
 
 /** More waiting calls than this mean that they are asked for faster than they can run. */
 const WAITING_MAX = 1000
+
+/** The keys of the guarded calls that enclose the running one. */
+const chain = new AsyncLocalStorage<readonly string[]>()
 
 export class Turns {
   readonly #seams: Seams
@@ -20,11 +28,20 @@ export class Turns {
     this.#seams = seams
   }
 
+  /** @throws ReentrantAcquireError inside a call of the same key: it would wait for itself. */
   async run<T>(key: string, resource: string, bound: Bound, call: () => Promise<T>): Promise<T> {
+    const around = chain.getStore() ?? []
+    // What the enclosing call left running after it ended waits for nobody.
+    if (around.includes(key) && this.#waiting.has(key)) {
+      throw new ReentrantAcquireError(
+        resource,
+        `a guarded call for "${resource}" runs inside another one of the same lease: it would wait for itself`,
+      )
+    }
     const turn = this.#turn(key, resource, bound)
     if (turn !== undefined) await turn
     try {
-      return await call()
+      return await chain.run([...around, key], call)
     } finally {
       this.#pass(key)
     }
