@@ -3,7 +3,7 @@ import type { LockInfo } from '../core/backend.ts'
 import { BackendUnavailableError, LockError } from '../core/errors.ts'
 import { requestTimeoutMsMax } from '../core/validity.ts'
 import type { Context } from './context.ts'
-import { asLockError, bounded, isBug } from './request.ts'
+import { asLockError, bounded, isBug, started } from './request.ts'
 
 /** @throws BackendUnavailableError when there is no answer within 2 s, or none that says why. */
 export async function look<T>(context: Context, ask: () => Promise<T>): Promise<T> {
@@ -32,7 +32,7 @@ export async function* listing(
     }
   } finally {
     // Not awaited: a store that hangs must not hold back who stops reading.
-    entries.return?.()?.catch(() => {})
+    started(async () => entries.return?.()).catch(() => {})
   }
 }
 

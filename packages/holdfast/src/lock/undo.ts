@@ -23,6 +23,8 @@ type Job = Readonly<{ run: () => Promise<unknown>; untilMs: number; done?: () =>
 
 export class Undo {
   readonly #context: () => Context
+  /** Jobs of ours, and with them the work that is followed. */
+  #jobs = 0
   #pending = 0
   #idle: (() => void)[] = []
   #stopped = false
@@ -70,7 +72,8 @@ export class Undo {
   }
 
   #start(job: Job): void {
-    const retries = this.#pending < RETRIED_JOBS_MAX
+    const retries = this.#jobs < RETRIED_JOBS_MAX
+    this.#jobs += 1
     this.#pending += 1
     this.#try(job, retries, RETRY_MS_FIRST)
   }
@@ -85,17 +88,22 @@ export class Undo {
     }).then(
       () => {
         job.done?.()
-        this.#end()
+        this.#endJob()
       },
       () => {
         const nextMs = seams.nowMs() + delayMs
-        if (this.#stopped || !retries || nextMs > job.untilMs) return this.#end()
+        if (this.#stopped || !retries || nextMs > job.untilMs) return this.#endJob()
         agenda.add(nextMs, () => {
-          if (this.#stopped) return this.#end()
+          if (this.#stopped) return this.#endJob()
           this.#try(job, retries, Math.min(2 * delayMs, RETRY_MS_MAX))
         })
       },
     )
+  }
+
+  #endJob(): void {
+    this.#jobs -= 1
+    this.#end()
   }
 
   #end(): void {

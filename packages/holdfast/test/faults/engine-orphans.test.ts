@@ -278,6 +278,31 @@ describe('an attempt without an answer', () => {
   })
 })
 
+describe('undoing', () => {
+  // The limit on jobs counted every release that was under way, and gave up on what had to be undone.
+  it('goes on while ten thousand releases are under way', async () => {
+    const { clock, store, engine } = openWorld({}, { namesMax: 20_000 })
+    const { locks, backend } = engine()
+    const leases = await Promise.all(
+      Array.from({ length: 10_001 }, (_, index) =>
+        locks.acquire(`k${index}`, { ttlMs: 60_000, renew: false }),
+      ),
+    )
+    backend.next('tryAcquire', lostReply)
+    backend.next('cancel', lostRequest, lostRequest)
+    const trying = watch(clock, locks.tryAcquire('orphan', { ttlMs: 60_000 }))
+    await clock.advance(1990)
+    const slow = delayed(seamsOf(clock), 0, 1500)
+    backend.always('release', slow)
+    const released = watch(clock, Promise.all(leases.map((lease) => lease.release())))
+    await clock.advance(100)
+    expect(trying.error).toMatchObject({ code: 'OUTCOME_UNKNOWN' })
+    await clock.advance(9000)
+    expect(released.state).toBe('resolved')
+    expect(await store.inspect('orphan')).toBeNull()
+  })
+})
+
 describe('a release that the store did not confirm', () => {
   // The reply to a long renewal was lost, and the trying stopped with the TTL that we knew of.
   it('is tried for as long as a renewal that was never answered may have made the entry', async () => {

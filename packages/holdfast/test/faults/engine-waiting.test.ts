@@ -1,8 +1,10 @@
 import { getEventListeners } from 'node:events'
 import { describe, expect, it, onTestFinished } from 'vitest'
+import { memoryBackendWith } from '../../src/backends/memory/memory.ts'
 import { BackendUnavailableError } from '../../src/core/errors.ts'
 import type { Lease } from '../../src/core/lease.ts'
-import { seamsOf } from '../../src/testkit/virtual-clock.ts'
+import { createLocksWith } from '../../src/lock/lock.ts'
+import { createVirtualClock, seamsOf } from '../../src/testkit/virtual-clock.ts'
 import { delayed, gate, lostRequest, refusedWith } from '../support/faulty-backend.ts'
 import { codeOf, openWorld, timersLeft, watch } from '../support/open-engine.ts'
 
@@ -277,6 +279,36 @@ describe('contenders', () => {
     stop = true
     await clock.advance(3000)
     await Promise.all(callers)
+  })
+
+  // A bug of ours in the part that serves a line left everybody in it asleep, and those who came after.
+  it('are told of a bug of ours in serving them, and those who come later are served', async () => {
+    const clock = createVirtualClock()
+    const seams = seamsOf(clock)
+    const bug = new Error('a bug of ours')
+    let isBroken = false
+    const jitter = (): number => {
+      if (isBroken) throw bug
+      return 0.5
+    }
+    const store = memoryBackendWith(seams)
+    const foreign = createLocksWith(seams, store)
+    const locks = createLocksWith({ ...seams, jitter }, store)
+    const holder = await foreign.acquire('k', { ttlMs: 60_000 })
+    const first = watch(clock, locks.acquire('k', { waitMs: FOREVER }))
+    const second = watch(clock, locks.acquire('k', { waitMs: FOREVER }))
+    await clock.advance(10)
+    isBroken = true
+    await clock.advance(2000)
+    expect([first.error, second.error]).toEqual([bug, bug])
+    isBroken = false
+    const third = watch(clock, locks.acquire('k', { waitMs: FOREVER }))
+    await clock.advance(10)
+    await holder.release()
+    await clock.advance(20)
+    expect(third.state).toBe('resolved')
+    await third.value?.release()
+    expect(await timersLeft(clock)).toBe(0)
   })
 
   // A wait of the head failed for its own options alone, and the others were told its error.
