@@ -14,7 +14,15 @@ import {
 import { type Engine, openWorld, timersLeft, type World } from '../support/open-engine.ts'
 
 const NAMES = ['a', 'b', 'c']
-const METHODS: Method[] = ['tryAcquire', 'handOver', 'renew', 'release', 'cancel', 'wakeUp']
+const METHODS: Method[] = [
+  'tryAcquire',
+  'handOver',
+  'renew',
+  'release',
+  'cancel',
+  'wakeUp',
+  'revoke',
+]
 const STEPS = 400
 /** So long that what is left behind with it is still there at the end. */
 const LONG_MS = 60_000
@@ -127,6 +135,18 @@ class Storm {
       )
   }
 
+  async revoke(): Promise<void> {
+    const seen = await this.world.store.inspect(this.pick(NAMES))
+    if (!seen?.fencingToken) return
+    const { lockName, fencingToken } = seen
+    const { locks } = this.pick(this.engines)
+    const taking = locks.revoke(lockName, { fencingToken, reason: 'storm' })
+    this.follow(
+      'revoke',
+      taking.then((one) => this.hold(one)),
+    )
+  }
+
   fault(): Fault {
     const seams = seamsOf(this.world.clock)
     return this.pick<() => Fault>([
@@ -148,6 +168,7 @@ class Storm {
     else if (action === 24) clock.block(this.random(400))
     else if (action === 25) clock.suspend(this.random(400))
     else if (action === 26) clock.stepWall(this.random(4000) - 2000)
+    else if (action === 28) await this.revoke()
     else if (action === 27) {
       const lease = this.pick([...this.leases, null])
       // As a flush or an eviction would: its holder must find out.
