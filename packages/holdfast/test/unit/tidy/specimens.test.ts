@@ -2,13 +2,20 @@
 import { expect, it } from 'vitest'
 import { exportsMap } from './rules/exports-map.ts'
 import { RULES } from './rules/index.ts'
+import { ARROW_SPECIMENS } from './specimens/arrows.ts'
 import { CODE_SPECIMENS } from './specimens/code.ts'
 import { IMPORT_SPECIMENS } from './specimens/imports.ts'
 import { SHAPE_SPECIMENS } from './specimens/shape.ts'
 import { filesOf } from './specimens/specimen.ts'
 import { WORD_SPECIMENS } from './specimens/words.ts'
 
-const SPECIMENS = [...IMPORT_SPECIMENS, ...SHAPE_SPECIMENS, ...CODE_SPECIMENS, ...WORD_SPECIMENS]
+const SPECIMENS = [
+  ...ARROW_SPECIMENS,
+  ...IMPORT_SPECIMENS,
+  ...SHAPE_SPECIMENS,
+  ...CODE_SPECIMENS,
+  ...WORD_SPECIMENS,
+]
 const NAMED = { ...RULES, 'the exports map leads to built files': exportsMap }
 
 for (const [title, rule] of Object.entries(NAMED)) {
