@@ -37,8 +37,8 @@ export function randomJitter(): number {
 const HOST_BYTES_MAX = 64
 
 /** Who this process is, for people who read a listing. Never part of an ownership check. */
-export function thisProcess(): Pick<HolderInfo, 'host' | 'pid'> {
-  return { host: cutUtf8(hostname(), HOST_BYTES_MAX), pid: process.pid }
+export function thisProcess(host: string = hostname()): Pick<HolderInfo, 'host' | 'pid'> {
+  return { host: cutUtf8(host, HOST_BYTES_MAX), pid: process.pid }
 }
 
 /** The longest prefix of whole characters that fits into `bytesMax` bytes of UTF-8. */
