@@ -8,14 +8,7 @@ import {
   TokenSourceError,
 } from '../core/errors.ts'
 import { TOKEN_MAX } from '../core/token.ts'
-import {
-  fenced,
-  type GuardCheck,
-  type GuardStore,
-  OTHER_OWNER,
-  OWNER,
-  outcome,
-} from './guard-suite-harness.ts'
+import { fenced, type GuardCheck, OTHER_OWNER, OWNER, outcome } from './guard-suite-harness.ts'
 
 /** As text 9 is larger than 10; as a double the others are equal. */
 const NEIGHBOURS: readonly (readonly [bigint, bigint])[] = [
@@ -251,13 +244,4 @@ const AWKWARD: readonly string[] = [
 
 function record(fencingToken: bigint, owner = OWNER): Omit<Fenced, 'lockName'> {
   return { fencingToken, owner, source: 'suite:a' }
-}
-
-/** What a check of another part needs to compare with. */
-export async function isHighest<Tx>(
-  { ours }: Pick<GuardStore<Tx>, 'ours'>,
-  resource: string,
-  fencingToken: bigint,
-): Promise<boolean> {
-  return (await ours.guard.highest(resource))?.fencingToken === fencingToken
 }
