@@ -15,14 +15,10 @@ const STEP_MS = 10_000
 /** Attempts that never have an answer (a client that lost them) must not fill memory. */
 const PENDING_MAX = 100_000
 
-interface Pending {
-  readonly ttlMs: number
-  isCancelled: boolean
-}
-
 export class Attempts {
   readonly #tombstonesMax: number
-  readonly #pending = new Map<string, Pending>()
+  /** Owner to TTL in milliseconds, negative once it was cancelled: an object each would be garbage. */
+  readonly #pending = new Map<string, number>()
   /** Step of the end to how many tombstones end in it. */
   readonly #endings = new Map<number, number>()
   #tombstones = 0
@@ -50,21 +46,21 @@ export class Attempts {
         break
       }
     }
-    this.#pending.set(owner, { ttlMs, isCancelled: false })
+    this.#pending.set(owner, ttlMs)
   }
 
   /** @returns Whether the attempt was cancelled meanwhile: a grant of it must not be used. */
   answered(owner: string): boolean {
-    const isCancelled = this.#pending.get(owner)?.isCancelled ?? false
+    const ttlMs = this.#pending.get(owner) ?? 0
     this.#pending.delete(owner)
-    return isCancelled
+    return ttlMs < 0
   }
 
   /** @returns How long the tombstone has to live: max(2 x ttl, 30 s), in milliseconds. */
   cancelled(owner: string, nowMs: number): number {
-    const pending = this.#pending.get(owner)
-    if (pending) pending.isCancelled = true
-    const lifeMs = pending ? 2 * pending.ttlMs : TOMBSTONE_MS_UNKNOWN
+    const ttlMs = Math.abs(this.#pending.get(owner) ?? 0)
+    if (ttlMs > 0) this.#pending.set(owner, -ttlMs)
+    const lifeMs = ttlMs > 0 ? 2 * ttlMs : TOMBSTONE_MS_UNKNOWN
     return this.#count(Math.max(lifeMs, TOMBSTONE_MS_MIN), nowMs)
   }
 

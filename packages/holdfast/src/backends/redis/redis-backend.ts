@@ -15,13 +15,7 @@
  * I3. `sentAtMs` is read before a request is given to the client, so before it is queued.
  */
 
-import {
-  type RedisClient,
-  type RedisScript,
-  type RedisScripts,
-  scriptsOf,
-} from '../../clients/redis.ts'
-import { clientOptionWarnings } from '../../clients/redis-client-options.ts'
+import { type RedisClient, type RedisScripts, scriptsOf } from '../../clients/redis.ts'
 import { subscriberOf } from '../../clients/redis-subscriber.ts'
 import { aborted, RedisWakeUps } from '../../clients/redis-wake-ups.ts'
 import { assert } from '../../core/assert.ts'
@@ -46,6 +40,7 @@ import type { Warning } from '../../core/events.ts'
 import { TTL_MS_MAX, TTL_MS_MIN } from '../../core/options.ts'
 import { onAdoptSeams, type Seams, systemSeams } from '../../core/seams.ts'
 import { checkToken, parseToken, TOKEN_MAX } from '../../core/token.ts'
+import { Advice } from './advice.ts'
 import { Attempts, TOMBSTONE_MS_MIN } from './attempts.ts'
 import { RedisKeys } from './keys.ts'
 import { RedisLooking } from './looking.ts'
@@ -60,7 +55,7 @@ import { RAISE } from './scripts/raise.ts'
 import { RELEASE, REST } from './scripts/release.ts'
 import { RENEW } from './scripts/renew.ts'
 import { REVOKE } from './scripts/revoke.ts'
-import { holderOf, metadataOf, ownerMark, padToken, proclaimed, VALUE_BYTES_MAX } from './value.ts'
+import { holderOf, Metadata, ownerMark, padToken, proclaimed, VALUE_BYTES_MAX } from './value.ts'
 
 /** A contender that waits polls at least every 1.25 s, and so renews its mark. */
 const WANT_MS = '2000'
@@ -73,7 +68,7 @@ export type RedisLimits = Readonly<{ ttlMsMin?: number; tombstonesMax?: number }
 
 /**
  * Locks on one Redis primary, through a client of yours: ioredis 5 or 6, node-redis 5 or 6; RESP 2
- * or 3. Redis 6.2 or later. The client is neither opened nor closed here.
+ * or 3. Tested on Redis 7.0. The client is neither opened nor closed here.
  *
  * @throws InvalidArgumentError when `client` is of neither family, or an option is wrong.
  */
@@ -95,29 +90,28 @@ class RedisBackend implements Backend {
   warn?: (warning: Warning) => void
   readonly wakeUp?: (lockName: string, signal: AbortSignal) => Promise<void>
   #seams: Seams
-  readonly #client: RedisClient
   readonly #scripts: RedisScripts
   readonly #keys: RedisKeys
+  readonly #metadata = new Metadata()
   readonly #source: string
   readonly #looking: RedisLooking
   readonly #attempts: Attempts
+  readonly #advice: Advice
   readonly #wakeUps: RedisWakeUps | null
   /** Who was refused last and waits, by lock name: whoever subscribes for it leaves that mark. */
   readonly #waiters = new Map<string, string>()
   /** What the client puts before our keys; null until a script has told. */
   #clientPrefix: string | null = null
-  #hasWarnedOfOptions = false
-  #hasWarnedOfPolicy = false
 
   constructor(seams: Seams, client: RedisClient, options: RedisOptions, limits: RedisLimits) {
     const { keyPrefix, sourceId, subscriber } = readRedisOptions(options)
     this.#seams = seams
-    this.#client = client
     this.#scripts = scriptsOf(client)
     this.#keys = new RedisKeys(keyPrefix)
     this.#source = `redis:${keyPrefix}${sourceId}`
     this.#looking = new RedisLooking(this.#scripts, this.#keys)
     this.#attempts = new Attempts(limits.tombstonesMax)
+    this.#advice = new Advice(client, this.#scripts.family, (lock) => this.#askFacts(lock))
     const open = subscriberOf(client, this.#scripts.family, subscriber)
     this.#wakeUps =
       open &&
@@ -144,18 +138,24 @@ class RedisBackend implements Backend {
 
   async tryAcquire(request: AcquireRequest): Promise<AcquireResult> {
     const { lockName, owner, ttlMs, holder, lockDelayMs, waits } = request
-    assert(Number.isSafeInteger(ttlMs), `the engine checks ttlMs, got ${ttlMs}`)
-    assert(ttlMs > 0, `the engine checks ttlMs, got ${ttlMs}`)
+    assert(Number.isSafeInteger(ttlMs), 'the engine checks that ttlMs is an integer')
+    assert(ttlMs > 0, 'the engine checks that ttlMs is positive')
     const { lock, counter, want } = this.#keys.of(lockName)
     const keys = [lock, this.#keys.cancel(owner), counter]
-    const args = [owner, String(ttlMs), metadataOf(holder, lockDelayMs)]
+    const args = [owner, String(ttlMs), this.#metadata.of(holder, lockDelayMs)]
     if (waits) {
       keys.push(want)
       args.push(request.waiter, WANT_MS)
       this.#rememberWaiter(lockName, request.waiter)
     }
     const sentAtMs = this.#begin(request)
-    const { reply, isCancelled } = await this.#settle(owner, ACQUIRE, keys, args)
+    let reply: unknown
+    try {
+      reply = await this.#scripts.run(ACQUIRE, keys, args)
+    } catch (error) {
+      throw this.#failed(owner, error)
+    }
+    const isCancelled = this.#answered(owner, lock)
     if (typeof reply === 'string' || reply instanceof Uint8Array) {
       return this.#granted(request, String(reply), ttlMs, sentAtMs, isCancelled)
     }
@@ -180,10 +180,21 @@ class RedisBackend implements Backend {
     const { lock, want, counter } = this.#keys.of(next.lockName)
     const { owner, ttlMs, holder, lockDelayMs } = next
     const keys = [lock, want, counter, this.#keys.cancel(owner), this.#keys.cancel(grant.owner)]
-    const args = [ownerMark(grant.owner), owner, String(ttlMs), metadataOf(holder, lockDelayMs)]
+    const args = [
+      ownerMark(grant.owner),
+      owner,
+      String(ttlMs),
+      this.#metadata.of(holder, lockDelayMs),
+    ]
     args.push(next.waiter, evenIfWanted ? '1' : '0')
     const sentAtMs = this.#begin(next)
-    const { reply, isCancelled } = await this.#settle(owner, HAND_OVER, keys, args)
+    let reply: unknown
+    try {
+      reply = await this.#scripts.run(HAND_OVER, keys, args)
+    } catch (error) {
+      throw this.#failed(owner, error)
+    }
+    const isCancelled = this.#answered(owner, lock)
     const [kind = '', token = '', wanted = '', left = ''] = textsOf(reply)
     if (kind === 'freed' || kind === 'not-held') return { kind }
     if (kind !== 'handed-over' && kind !== 'again') throw failureOf([kind])
@@ -250,9 +261,21 @@ class RedisBackend implements Backend {
         : padToken((seen as { fencingToken: bigint }).fencingToken)
     if (wanted === null) return null
     const keys = [lock, this.#keys.cancel(owner), counter, this.#keys.cancelStart]
-    const args = [owner, wanted, String(ttlMs), metadataOf(holder, 0), String(TOMBSTONE_MS_MIN)]
+    const args = [
+      owner,
+      wanted,
+      String(ttlMs),
+      this.#metadata.of(holder, 0),
+      String(TOMBSTONE_MS_MIN),
+    ]
     const sentAtMs = this.#begin(request)
-    const { reply, isCancelled } = await this.#settle(owner, REVOKE, keys, args)
+    let reply: unknown
+    try {
+      reply = await this.#scripts.run(REVOKE, keys, args)
+    } catch (error) {
+      throw this.#failed(owner, error)
+    }
+    const isCancelled = this.#answered(owner, lock)
     const [kind = '', token = '', left = '', delay = ''] = textsOf(reply)
     if (kind === 'gone' || kind === 'cancelled') return null
     if (kind !== 'revoked') throw failureOf([kind])
@@ -280,25 +303,20 @@ class RedisBackend implements Backend {
       throw new BackendUnavailableError('backlog', 'too many attempts had to be undone of late')
     }
     this.#attempts.sent(owner, ttlMs)
-    if (!this.#hasWarnedOfOptions && this.warn !== undefined) this.#warnOfOptions(this.warn)
+    if (this.warn !== undefined) this.#advice.beforeRequest(this.warn)
     return sentAtMs
   }
 
-  async #settle(
-    owner: string,
-    script: RedisScript,
-    keys: string[],
-    args: string[],
-  ): Promise<{ reply: unknown; isCancelled: boolean }> {
-    try {
-      const reply = await this.#scripts.run(script, keys, args)
-      if (!this.#hasWarnedOfPolicy && this.warn !== undefined) this.#warnOfPolicy(keys[0] as string)
-      return { reply, isCancelled: this.#attempts.answered(owner) }
-    } catch (error) {
-      // Of an attempt that may still arrive the TTL is needed for its tombstone.
-      if (error instanceof BackendUnavailableError) this.#attempts.answered(owner)
-      throw error
-    }
+  /** @returns Whether the owner was cancelled meanwhile. */
+  #answered(owner: string, lock: string): boolean {
+    if (this.warn !== undefined) this.#advice.afterAnswer(this.warn, lock)
+    return this.#attempts.answered(owner)
+  }
+
+  #failed(owner: string, error: unknown): unknown {
+    // Of an attempt that may still arrive the TTL is needed for its tombstone.
+    if (error instanceof BackendUnavailableError) this.#attempts.answered(owner)
+    return error
   }
 
   #granted(
@@ -355,29 +373,5 @@ class RedisBackend implements Backend {
     const [sent = '', policy = ''] = textsOf(await this.#scripts.run(FACTS, [lock], []))
     this.#learnPrefix(lock, sent)
     return policy
-  }
-
-  /** At the first use, when those who want to hear it have had time to say so. */
-  #warnOfOptions(warn: (warning: Warning) => void): void {
-    this.#hasWarnedOfOptions = true
-    for (const warning of clientOptionWarnings(this.#client, this.#scripts.family)) warn(warning)
-  }
-
-  /** After the first answer, so that no request waits for it. */
-  #warnOfPolicy(lock: string): void {
-    this.#hasWarnedOfPolicy = true
-    this.#askFacts(lock).then(
-      (value) => {
-        if (value === '' || value === 'noeviction') return
-        const option = 'maxmemory-policy'
-        const advice =
-          `set ${option} noeviction on the server of the locks: under ${value} ` +
-          'it may throw out a lock that is held, or the counter of its tokens'
-        this.warn?.({ code: 'eviction-policy', advice, option, value })
-      },
-      () => {
-        // Whatever is wrong, the next request tells its caller.
-      },
-    )
   }
 }

@@ -34,7 +34,34 @@ export function padToken(token: bigint): string {
   return token.toString().padStart(TOKEN_DIGITS, '0')
 }
 
-/** The rest of the JSON behind `{"s":<since>`, closing brace included. */
+/**
+ * The rest of the JSON behind `{"s":<since>`, closing brace included. Kept from one request to the
+ * next, because the holder is nearly always the same.
+ */
+export class Metadata {
+  #holder: HolderInfo | null = null
+  #lockDelayMs = 0
+  #text = ''
+
+  of(holder: HolderInfo, lockDelayMs: number): string {
+    const last = this.#holder
+    if (
+      last === null ||
+      last.host !== holder.host ||
+      last.pid !== holder.pid ||
+      last.label !== holder.label ||
+      last.value !== holder.value ||
+      this.#lockDelayMs !== lockDelayMs
+    ) {
+      this.#text = metadataOf(holder, lockDelayMs)
+      this.#holder = { ...holder }
+      this.#lockDelayMs = lockDelayMs
+    }
+    return this.#text
+  }
+}
+
+/** See {@link Metadata}. */
 export function metadataOf(holder: HolderInfo, lockDelayMs: number): string {
   const delay = lockDelayMs > 0 ? `,"d":${lockDelayMs}` : ''
   const label = holder.label === undefined ? '' : member('l', holder.label)
