@@ -247,7 +247,7 @@ describe('contenders', () => {
     }
   })
 
-  // R11: another process waited, we let the name go for its sake, and our own wake-up told us of that
+  // Another process waited, we let the name go for its sake, and our own wake-up told us of that
   // release before the other had its turn.
   it('let another process go first once they have let the name go for its sake', async () => {
     const { clock, engine } = openWorld({ seed: 9 })

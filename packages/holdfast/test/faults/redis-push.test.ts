@@ -95,7 +95,7 @@ describe.each(CLIENT_NAMES)('%s', (name) => {
     await until(() => sleepers.every(({ isAwake }) => isAwake), 'all are awake')
   })
 
-  // Q: does a prefix of the client's own apply to channels? To none of the four; the channel must be
+  // A prefix of the client's own applies to channels in none of the four clients; the channel must be
   // the key as the server sees it, and the refusal tells it.
   it('listens to the key as the server sees it, whatever the client puts before it', async () => {
     const keyPrefix = name === 'node-redis 5' ? '' : 'app1:'

@@ -142,7 +142,7 @@ describe('release', () => {
     listener.disconnect()
   })
 
-  // E4: whoever sleeps through the rest of a minimum hold must not be woken to be refused.
+  // Whoever sleeps through the rest of a minimum hold must not be woken to be refused.
   it('that is early writes the released form and tells nobody', async () => {
     const heard: string[] = []
     const listener = redis.duplicate()
