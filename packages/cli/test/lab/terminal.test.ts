@@ -7,6 +7,9 @@ import { LAB } from './fixtures/run-lab.ts'
 
 /** Of util-linux, which every Debian has; it gives a program a terminal and writes down what it shows. */
 const hasScript = spawnSync('script', ['--version']).status === 0
+if (!hasScript) {
+  console.warn('left out, the test of the lab on a terminal: there is no `script` in PATH')
+}
 
 test.skipIf(!hasScript)('on a terminal bars are on stderr, and stdout stays one JSON text', () => {
   // Bars in a file that somebody parses.

@@ -80,7 +80,10 @@ it('every example is run here', () => {
   expect(names.sort()).toEqual([...Object.keys(PRINTS), ...OTHERS].sort())
 })
 
-describe.skipIf(missingServer() !== null)('on real servers', () => {
+const whyNot = missingServer()
+if (whyNot !== null) console.warn(`left out, the examples on real servers: ${whyNot}`)
+
+describe.skipIf(whyNot !== null)('on real servers', () => {
   let folder: string
   let redis: RedisServer
   let postgres: PostgresServer

@@ -6,15 +6,27 @@ import { at, calleeNames, importsOf, isCode, parse, walk } from '../syntax.ts'
 const TEST = /\.test\.(?:ts|mjs)$/
 const LEFT_OUT = new Set(['skip', 'only', 'todo'])
 
-/** `skipIf` stays: it names its condition, as a suite does that lacks a capability. */
+/** The gate's last lines send the reader to the reasons, and no reporter prints a condition. */
+const LEFT_OUT_IF = new Set(['skipIf', 'runIf'])
+
+/** `skipIf` stays where the file says the reason: what a machine lacks is no fault of the test. */
 export const leftOut: Rule = (files) =>
   files.filter(isTest).flatMap((file) => {
     const found: string[] = []
+    const conditions: ts.PropertyAccessExpression[] = []
+    let saysWhy = false
     walk(parse(file), (node) => {
-      if (!ts.isPropertyAccessExpression(node) || !LEFT_OUT.has(node.name.text)) return
-      if (isCalled(node)) found.push(`${at(file, node)}: leaves tests out by .${node.name.text}`)
+      if (!ts.isPropertyAccessExpression(node) || !isCalled(node)) return
+      const { text } = node.name
+      if (node.getText() === 'console.warn') saysWhy = true
+      if (LEFT_OUT.has(text)) found.push(`${at(file, node)}: leaves tests out by .${text}`)
+      if (LEFT_OUT_IF.has(text)) conditions.push(node)
     })
-    return found
+    if (saysWhy) return found
+    const silent = conditions.map(
+      (node) => `${at(file, node)}: leaves tests out by .${node.name.text} and never says why`,
+    )
+    return [...found, ...silent]
   })
 
 /** Directly, or through `.each(…)`. */

@@ -121,7 +121,6 @@ export const WORD_SPECIMENS: readonly Specimen[] = [
         "test.todo('c')",
         'it.only`d`',
         "it('e', (context) => context.skip('no server'))",
-        "it.skipIf(!canQueue)('f', () => {})",
         'expect(page.skip).toBe(limit)',
         'const { only } = options',
       ].join('\n'),
@@ -133,6 +132,25 @@ export const WORD_SPECIMENS: readonly Specimen[] = [
       `${TEST}:4: leaves tests out by .only`,
       `${TEST}:5: leaves tests out by .skip`,
     ],
+  },
+  {
+    rule: leftOut,
+    title: 'tests that run on some machines only, and nobody hears of it',
+    files: {
+      [TEST]: "describe.skipIf(!hasCompiler)('a', () => {})\nit.runIf(isRoot)('b', () => {})\n",
+    },
+    complaints: [
+      `${TEST}:1: leaves tests out by .skipIf and never says why`,
+      `${TEST}:2: leaves tests out by .runIf and never says why`,
+    ],
+  },
+  {
+    rule: leftOut,
+    title: 'nothing: the reason is printed',
+    files: {
+      [TEST]: "if (!isRoot) console.warn('only root can')\nit.runIf(isRoot)('a', () => {})\n",
+    },
+    complaints: [],
   },
   {
     rule: assertions,
