@@ -50,6 +50,7 @@ export interface Grant extends Fenced {
   readonly sentAtMs: number
 }
 
+/** What the engine asks of a store for one attempt. Checked before: a backend need not check again. */
 export type AcquireRequest = Readonly<{
   lockName: string
   /** Fresh for each attempt; 22 characters, base64url. */
@@ -77,6 +78,7 @@ export type AcquireRequest = Readonly<{
   onLost(reason: LossReason): void
 }>
 
+/** `held`: somebody else has the name, or nobody may have it yet; nothing was left behind. */
 export type AcquireResult =
   | Readonly<{ kind: 'granted'; grant: Grant }>
   | Readonly<{
@@ -109,10 +111,15 @@ export type HandOverResult =
   | Readonly<{ kind: 'handed-over'; grant: Grant; wanted: boolean }>
   | Readonly<{ kind: 'freed' | 'not-held' }>
 
+/**
+ * Which holder was seen: the token of one of ours, or the value of a foreign program's key as
+ * `LockInfo.foreignOwner` gave it. `reason`: 1 to 256 bytes of UTF-8, shown as the operator's label.
+ */
 export type RevokeOptions = Readonly<
   ({ fencingToken: bigint } | { foreignOwner: string }) & { reason: string }
 >
 
+/** A lock as the store sees it at the moment of asking. */
 export interface LockInfo {
   readonly lockName: string
   /** Null, and no holder: taken by a foreign program. */
@@ -140,13 +147,6 @@ export interface Backend<C extends Capabilities = Capabilities> {
 
   /** Asks once. */
   tryAcquire(request: AcquireRequest): Promise<AcquireResult>
-  /**
-   * Stands in the store's own queue, one owner until its turn (etcd, ZooKeeper). Without it the
-   * engine polls. Called for each contender at once, at most 64 per process and name, first in,
-   * first out behind that. Keeps its own place alive; a place that vanished is taken again under the
-   * same owner. `timeoutMs` is per request. Granted, or rejects (abort: after `cancel` was sent).
-   */
-  acquireInTurn?(request: AcquireRequest, signal: AbortSignal): Promise<AcquireResult>
   /** Resolves when asking again is worth while: a hint. Rejects or resolves on abort. */
   wakeUp?(lockName: string, signal: AbortSignal): Promise<void>
   /**

@@ -5,6 +5,7 @@
  */
 import type { HolderInfo } from './backend.ts'
 
+/** Stable; what each means, and whether something may have been applied, is in docs/errors.md. */
 export type LockErrorCode =
   | 'LOCK_HELD'
   | 'LEASE_LOST'

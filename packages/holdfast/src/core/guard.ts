@@ -28,6 +28,7 @@ export interface Guard<Tx> {
   highest(resource: string): Promise<Omit<Fenced, 'lockName'> | null>
 }
 
+/** A guard whose records lie beside the data, so that claim and writes are one transaction. */
 export interface TransactionalGuard<Tx> extends Guard<Tx> {
   /**
    * Begins, claims, calls `fn`, commits. `fn` may run several times: a serialization failure rolls

@@ -68,15 +68,18 @@ export type LeaseOptions = Options<{
    * default, `ttlMs` less drift allowance and margin.
    */
   renewDeadlineMs: number
-  /** A third of `ttlMs`, jittered: two failed renewals still leave one. */
+  /**
+   * A third of `ttlMs`, jittered: two failed renewals still leave one. 1 to `ttlMs`, and refused
+   * unless `renewDeadlineMs > 1.2 * renewEveryMs`.
+   */
   renewEveryMs: number
   /** True: the watchdog renews until released, lost or `maxHoldMs`. */
   renew: boolean
-  /** 0: how long the name stays taken even if released sooner. */
+  /** 0: how long the name stays taken even if released sooner; up to the longest TTL. */
   minHoldMs: number
   /** Infinity; then the lease is lost with reason `max-hold`. At least `ttlMs`. */
   maxHoldMs: number
-  /** 0: how long the name stays taken after an expiry, not after a release. */
+  /** 0: how long the name stays taken after an expiry, not after a release; `ttlMs` and this fit the longest TTL. */
   lockDelayMs: number
   /** Up to 256 bytes of UTF-8, shown by `list`. */
   label: string
@@ -86,6 +89,7 @@ export type LeaseOptions = Options<{
   signal: AbortSignal
 }>
 
+/** Options of a call that may wait. Durations are integers in milliseconds. */
 export type AcquireOptions = LeaseOptions &
   Options<{
     /**
@@ -95,8 +99,18 @@ export type AcquireOptions = LeaseOptions &
     waitMs: number
   }>
 
+/**
+ * Defaults for every call of one `createLocks`, and a clock for tests. A signal belongs to one call and
+ * is refused here.
+ */
 export type LocksOptions = Omit<AcquireOptions, 'signal'> & Options<{ clock: Clock }>
 
+/**
+ * Locks on one store, as `createLocks` makes them. Every call is safe to make at any time and from any
+ * number of callers; `InvalidArgumentError` and `ClosedError` are possible for each.
+ *
+ * Guarantees and their conditions are those of the backend's `capabilities`; see docs/guarantees.md.
+ */
 export interface Locks<C extends Capabilities = Capabilities> extends AsyncDisposable {
   readonly capabilities: C
   /** Recipes use nothing that a third party could not use. */
@@ -111,24 +125,43 @@ export interface Locks<C extends Capabilities = Capabilities> extends AsyncDispo
    *   and minimum hold included.
    */
   acquire(lockName: string, options?: AcquireOptions): Promise<Lease>
-  /** Asks once. `null`: another owner holds it. A store that fails still rejects. */
+  /**
+   * Asks once, for at most 2 s or what would make the grant worthless. `null`: another owner holds it.
+   *
+   * @throws what `acquire` throws, LockHeldError and ReentrantAcquireError excepted: a store that
+   *   fails still rejects.
+   */
   tryAcquire(lockName: string, options?: LeaseOptions): Promise<Lease | null>
   /**
    * Acquires, calls `fn`, releases when `fn` settles.
    *
    * Lost meanwhile: rejects with LeaseLostError, whose `settled` is what `fn` did; an error of `fn`
-   * that is not the loss itself reaches the caller as it is. Not reentrant.
+   * that is not the loss itself reaches the caller as it is. Not reentrant. A release that the store
+   * does not confirm is told by the event `release-failed`, not here.
+   *
+   * @throws what `acquire` throws, before `fn` is called; then LeaseLostError, or what `fn` threw.
    */
   using<T>(lockName: string, fn: (lease: Lease) => Promise<T>): Promise<T>
   using<T>(lockName: string, options: AcquireOptions, fn: (lease: Lease) => Promise<T>): Promise<T>
-  /** Who holds it, as the store sees it; null: nobody. */
+  /**
+   * Who holds it, as the store sees it; null: nobody. Waits for the answer at most 2 s.
+   *
+   * @throws BackendUnavailableError, NotALockError.
+   */
   inspect(lockName: string): Promise<LockInfo | null>
-  /** `prefix` '' and `limit` 1,000 by default; in no order, and no snapshot. */
+  /**
+   * Locks whose names begin with `prefix` ('' by default), at most `limit` (1,000 by default, 1 to
+   * 1,000,000), in no order; no snapshot. Each step waits at most 2 s.
+   *
+   * @throws BackendUnavailableError, while it is read.
+   */
   list(options?: Options<{ prefix: string; limit: number }>): AsyncIterable<LockInfo>
   /**
    * Takes the lock over from the holder seen. `null`: it is no longer that holder's. Claim with the
    * result to stop the old holder at the data, then release it; without a claim the old holder's
-   * writes pass until the next claim.
+   * writes pass until the next claim. Waits for the answer at most 2 s.
+   *
+   * @throws BackendUnavailableError (nothing applied), OutcomeUnknownError (undone in the background).
    */
   revoke(lockName: string, seen: RevokeOptions): Promise<Lease | null>
   /** Returns the function that ends the subscription. */

@@ -27,6 +27,7 @@ export interface OpenBackends {
   close(): Promise<void>
 }
 
+/** What `testBackend` needs to know of a store and how to open it. */
 export interface BackendHarness {
   /** Begins the title of the suite, for example `redis 7.0`. */
   readonly title: string

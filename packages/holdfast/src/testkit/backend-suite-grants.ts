@@ -27,10 +27,9 @@ export function testGrants(check: Check): void {
 function testCapabilities(check: Check): void {
   // An engine that relies on a push that never comes waits for nothing.
   check('what the capabilities claim is there', async ({ ours, theirs }) => {
-    const { wakeUp, order, ttlMsMin, ttlMsMax } = ours.capabilities
+    const { wakeUp, ttlMsMin, ttlMsMax } = ours.capabilities
     deepStrictEqual({ ...theirs.capabilities }, { ...ours.capabilities })
     if (wakeUp === 'push') strictEqual(typeof ours.wakeUp, 'function')
-    if (order === 'queue') strictEqual(typeof ours.acquireInTurn, 'function')
     ok(Number.isSafeInteger(ttlMsMin) && Number.isSafeInteger(ttlMsMax))
     ok(ttlMsMin > 0 && ttlMsMin < ttlMsMax, `${ttlMsMin} to ${ttlMsMax} ms`)
   })

@@ -45,6 +45,7 @@ export interface OpenGuard<Tx> {
   close(): Promise<void>
 }
 
+/** What `testGuard` needs to know of a guard and how to open it. */
 export interface GuardHarness<Tx> {
   /** Begins the title of the suite, for example `postgres by pg`. */
   readonly title: string

@@ -61,6 +61,11 @@ const TIMERS_AT_ONCE_MAX = 30_000
 
 const seamsByClock = new WeakMap<Clock, Seams>()
 
+/**
+ * A clock that moves only when told to, for `createLocks(backend, { clock })` and for `fakeLocks`.
+ *
+ * @throws InvalidArgumentError naming the option that is wrong.
+ */
 export function createVirtualClock(options: VirtualClockOptions = {}): VirtualClock {
   const clock = new SteeredClock(options)
   const seed = options.seed ?? 1

@@ -12,6 +12,7 @@ import { type PostgresGuardOptions, readGuardOptions, storableText } from './opt
 import { borrow, transactionStatus } from './session.ts'
 import { claimFailed, claimFailedInside, runGuarded } from './transaction.ts'
 
+/** The guard that `postgresGuard` makes; `Tx` is your pool's own client type. */
 export interface PostgresGuard<Tx> extends TransactionalGuard<Tx> {
   /** What `migrate` creates, as text, for a role that may. */
   readonly ddl: string
