@@ -76,7 +76,7 @@ describe('locks on Redis', () => {
     locks.on('renewed', () => (told.renewed += 1))
     locks.on('release-failed', () => (told.failed += 1))
     const round = async (index: number): Promise<void> => {
-      const acquiring = locks.acquire(`k${index}`, { ttlMs: 1000, renewEveryMs: 20 })
+      const acquiring = locks.acquire(`k${index}`, { ttlMs: 10_000, renewEveryMs: 20 })
       const pauseMs = (index % 11) / 2
       if (index % 2) await sleep(pauseMs)
       const lease = await acquiring
@@ -110,7 +110,7 @@ describe('locks on Redis', () => {
     const leave = async (index: number): Promise<unknown> => {
       const aborter = new AbortController()
       const outcome = locks
-        .acquire(`k${index}`, { ttlMs: 1000, renewEveryMs: 30, signal: aborter.signal })
+        .acquire(`k${index}`, { ttlMs: 20_000, renewEveryMs: 30, signal: aborter.signal })
         .catch((error: unknown) => error)
       await sleep((index % 7) / 2)
       aborter.abort('left')
@@ -121,7 +121,7 @@ describe('locks on Redis', () => {
       expect(outcomes).toEqual(outcomes.map(() => 'left'))
     }
     // Well before their TTL would have ended the last of them.
-    await until(async () => (await lockKeys()).length === 0, 'nothing is held', 900)
+    await until(async () => (await lockKeys()).length === 0, 'nothing is held', 10_000)
     await sleep(600)
     expect(renewed).toBe(0)
     expect(await keysWithoutTtl(inspector)).toEqual([])
@@ -159,7 +159,7 @@ describe('a renewal on Redis', () => {
     for (const type of ['renewed', 'renewal-failed', 'lost'] as const) {
       locks.on(type, () => told.push(type))
     }
-    const lease = await locks.acquire('k', { ttlMs: 3000, renewEveryMs: 1000 })
+    const lease = await locks.acquire('k', { ttlMs: 9000, renewEveryMs: 1000 })
     return { lease, told }
   }
 

@@ -41,7 +41,10 @@ const CHILD_MS_MAX = 60_000
 
 export async function openChildren(): Promise<Children> {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-child-'))
-  await emitLibrary(join(folder, 'dist'))
+  await emitLibrary(join(folder, 'dist')).catch((error: unknown) => {
+    rmSync(folder, { recursive: true, force: true })
+    throw error
+  })
   writeFileSync(join(folder, 'package.json'), '{"type":"module"}')
   const running = new Set<ChildProcess>()
   let count = 0
