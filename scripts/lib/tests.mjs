@@ -67,9 +67,13 @@ function only(projects) {
 function runVitest({ name, root, env, args, node = process.execPath }) {
   const reports = env.HOLDFAST_TEST_REPORTS
   const reporting = []
+  // Whoever asks for a reporter gets that one alone.
+  if (!args.some((arg) => arg.startsWith('--reporter'))) {
+    reporting.push('--reporter=default', '--reporter=./scripts/lib/skip-reporter.mjs')
+  }
   if (reports) {
     mkdirSync(reports, { recursive: true })
-    reporting.push('--reporter=default', '--reporter=json')
+    reporting.push('--reporter=json')
     reporting.push(`--outputFile.json=${join(reports, `${name}.json`)}`)
   }
   // vitest sets NODE_ENV itself, unless it is set: `production` changes what packages load.
