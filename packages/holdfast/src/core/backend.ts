@@ -87,6 +87,8 @@ export type AcquireResult =
       retryAfterMs: number | null
       /** Null: a foreign program, or nobody (the name rests after an early release). */
       holder: HolderInfo | null
+      /** The holder's token, by which contenders see progress; null or absent: not known. */
+      fencingToken?: bigint | null
       votes?: readonly Vote[]
     }>
 

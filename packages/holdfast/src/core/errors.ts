@@ -4,6 +4,7 @@
  * docs/errors.md.
  */
 import type { HolderInfo } from './backend.ts'
+import { plain, shown } from './error-text.ts'
 
 /** Stable; what each means, and whether something may have been applied, is in docs/errors.md. */
 export type LockErrorCode =
@@ -102,19 +103,45 @@ export class LockHeldError extends LockError<'LOCK_HELD'> {
   readonly waitedMs: number
   /** Who held it at the last refusal; null when the holder is a foreign program or unknown. */
   readonly holder: HolderInfo | null
+  /**
+   * How often the lock was seen to change hands during this wait, told by fencing tokens. At least:
+   * grants between two looks at the store count as one. Null: the store told no token, or was asked
+   * only once.
+   */
+  readonly handOvers: number | null
+  /**
+   * Milliseconds for which this process has seen the present holder, from the first look that found
+   * it to the last: at least so long. Null as with `handOvers`.
+   */
+  readonly heldForMs: number | null
 
   constructor(
     lockName: string,
     waitedMs: number,
     holder: HolderInfo | null,
-    options?: ErrorOptions & { votes?: readonly Vote[] | undefined },
+    options?: ErrorOptions & {
+      votes?: readonly Vote[] | undefined
+      handOvers?: number | null | undefined
+      heldForMs?: number | null | undefined
+    },
   ) {
+    const { handOvers = null, heldForMs = null } = options ?? {}
     const by = holder ? `${holder.host}, process ${holder.pid}` : 'another owner'
-    super(`lock "${lockName}" is held by ${by}; waited ${Math.round(waitedMs)} ms`, options)
+    const waited = `waited ${Math.round(waitedMs)} ms`
+    super(`lock "${lockName}" is held by ${by}; ${waited}${pace(handOvers, heldForMs)}`, options)
     this.lockName = lockName
     this.waitedMs = waitedMs
     this.holder = holder
+    this.handOvers = handOvers
+    this.heldForMs = heldForMs
   }
+}
+
+/** Two situations that call for opposite remedies: more patience, or a look at the holder. */
+function pace(handOvers: number | null, heldForMs: number | null): string {
+  if (handOvers === 1) return ': busy but progressing, 1 hand-over seen'
+  if (handOvers) return `: busy but progressing, ${handOvers} hand-overs seen`
+  return heldForMs ? `: stuck on this holder for at least ${Math.round(heldForMs)} ms` : ''
 }
 
 /**
@@ -347,46 +374,4 @@ export class InvalidArgumentError extends LockError<'INVALID_ARGUMENT'> {
     this.value = value
     this.allowed = allowed
   }
-}
-
-/** A field of an error as plain data. */
-function plain(field: string, value: unknown): unknown {
-  if (typeof value === 'bigint') return value.toString()
-  if (typeof value !== 'object' || value === null) return primitive(value)
-  if (field === 'holder') return { ...value }
-  if (field === 'votes') return (value as readonly Vote[]).map(plainVote)
-  if (field === 'settled') {
-    const { status, ...outcome } = value as PromiseSettledResult<unknown>
-    const [[name, what] = ['value', undefined]] = Object.entries(outcome)
-    return { status, [name]: what instanceof Error ? what.message : plain(name, what) }
-  }
-  return describe(value)
-}
-
-function plainVote({ node, answer, elapsedMs, cause }: Vote): Record<string, unknown> {
-  const why =
-    cause === undefined ? {} : { cause: cause instanceof Error ? cause.message : shown(cause) }
-  return { node, answer, elapsedMs, ...why }
-}
-
-function primitive(value: unknown): unknown {
-  return typeof value === 'function' || typeof value === 'symbol' ? describe(value) : value
-}
-
-const SHOWN_LENGTH_MAX = 100
-
-function shown(value: unknown): string {
-  const text = typeof value === 'string' ? JSON.stringify(value) : describe(value)
-  return text.length <= SHOWN_LENGTH_MAX ? text : `${text.slice(0, SHOWN_LENGTH_MAX)}…`
-}
-
-function describe(value: unknown): string {
-  if (typeof value === 'bigint') return `${value}n`
-  if (typeof value === 'function') return 'a function'
-  if (typeof value === 'object' && value !== null) {
-    return Array.isArray(value)
-      ? 'an array'
-      : `an object (${value.constructor?.name ?? 'no class'})`
-  }
-  return String(value)
 }

@@ -8,6 +8,8 @@ export class Contender {
   readonly settings: Settings
   readonly startedAtMs: number
   settled = false
+  /** What its line had seen before it came. */
+  handOversBefore = 0
   previous: Contender | null = null
   next: Contender | null = null
   deadline: Entry | null = null

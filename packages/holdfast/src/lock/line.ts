@@ -3,6 +3,7 @@ import type { Entry } from './agenda.ts'
 import type { Attempt, Refusal } from './attempt.ts'
 import type { Contender } from './contender.ts'
 import type { Context } from './context.ts'
+import { Progress } from './progress.ts'
 
 export class Line {
   readonly lockName: string
@@ -20,6 +21,7 @@ export class Line {
   /** The last answer; at most one of the two is set. */
   refusal: Refusal | null = null
   failure: unknown = null
+  readonly progress: Progress = new Progress()
   /** The open wake-up. */
   hint: AbortController | null = null
   hintPausedUntilMs = 0
@@ -33,6 +35,7 @@ export class Line {
   }
 
   append(contender: Contender): void {
+    contender.handOversBefore = this.progress.handOvers
     contender.previous = this.#last
     if (this.#last) this.#last.next = contender
     else this.first = contender

@@ -84,8 +84,12 @@ export class Waits {
       if (line) return line.append(contender)
       const fresh = new Line(this.#context(), lockName)
       fresh.append(contender)
+      const local = held.get(lockName)
       // Q4.
-      if (held.get(lockName)?.isHeld) fresh.askAt(seams.nowMs() + this.#pollMs(null))
+      if (local?.isHeld) {
+        fresh.progress.note(local.fencingToken, seams.nowMs())
+        fresh.askAt(seams.nowMs() + this.#pollMs(null))
+      }
       this.#lines.set(lockName, fresh)
       this.#serve(fresh).catch((error) => this.#abandon(fresh, error))
     })
@@ -105,8 +109,10 @@ export class Waits {
   grantTaken(contender: Contender, lease: HeldLease): void {
     const line = this.#lines.get(contender.lockName)
     if (line) {
+      const { seams } = this.#context()
       line.taken = null
-      line.askAt(this.#context().seams.nowMs() + this.#pollMs(null))
+      line.progress.note(lease.fencingToken, seams.nowMs())
+      line.askAt(seams.nowMs() + this.#pollMs(null))
     }
     this.#grant(contender, lease)
   }
@@ -229,10 +235,12 @@ export class Waits {
     line.failure = null
     if (answer.kind === 'granted') {
       line.refusal = null
+      line.progress.note(answer.lease.fencingToken, seams.nowMs())
       line.askAt(seams.nowMs() + this.#pollMs(null))
       return this.#grant(head, answer.lease)
     }
     line.refusal = answer
+    line.progress.note(answer.fencingToken ?? null, seams.nowMs())
     this.#context().emitter.emit('refused', {
       lockName: line.lockName,
       waitedMs: seams.nowMs() - head.startedAtMs,
@@ -310,18 +318,27 @@ export class Waits {
   #timeoutError(contender: Contender): LockError {
     const { lockName, startedAtMs, settings } = contender
     const { seams, held } = this.#context()
-    const waitedMs = seams.nowMs() - startedAtMs
+    const nowMs = seams.nowMs()
+    const waitedMs = nowMs - startedAtMs
     const line = this.#lines.get(lockName)
     const local = held.get(lockName)
     if (line?.failure instanceof LockError) return line.failure
-    if (line?.refusal) {
-      const { holder, votes } = line.refusal
-      return new LockHeldError(lockName, waitedMs, holder, { votes })
+    if (line === undefined || (!line.refusal && !local)) {
+      // Never "unavailable": silence does not mean that nobody holds it.
+      return new OutcomeUnknownError(`no answer within ${settings.waitMs} ms`)
     }
-    if (local)
-      return new LockHeldError(lockName, waitedMs, holderInfo(this.#context(), local.settings))
-    // Never "unavailable": silence does not mean that nobody holds it.
-    return new OutcomeUnknownError(`no answer within ${settings.waitMs} ms`)
+    if (local?.isHeld) line.progress.note(local.fencingToken, nowMs)
+    const { progress, refusal } = line
+    const ours = local ? holderInfo(this.#context(), local.settings) : null
+    const { heldForMs } = progress
+    const seen = progress.handOvers - contender.handOversBefore
+    const handOvers = heldForMs === null && seen === 0 ? null : seen
+    const holder = refusal && !local?.isHeld ? refusal.holder : ours
+    return new LockHeldError(lockName, waitedMs, holder, {
+      votes: refusal?.votes,
+      handOvers,
+      heldForMs,
+    })
   }
 }
 

@@ -108,10 +108,11 @@ function testAnswers(check: Check): void {
   check('a refusal tells who holds the name and when to ask again', async (store) => {
     const { ours, theirs, lockName } = store
     const holder = { host: 'host-of-ours', pid: 4242, label: 'nightly "report"', value: '☃' }
-    await acquired(ours, lockName, { holder })
+    const { fencingToken } = await acquired(ours, lockName, { holder })
     const refused = await theirs.tryAcquire(request(lockName))
     if (refused.kind !== 'held') throw new Error('granted twice')
     deepStrictEqual({ ...refused.holder }, holder)
+    strictEqual(refused.fencingToken ?? fencingToken, fencingToken)
     if (refused.retryAfterMs === null) return
     ok(refused.retryAfterMs > 0, `ask again after ${refused.retryAfterMs} ms`)
     ok(refused.retryAfterMs <= LONG_MS + ROUNDING_MS, `ask again after ${refused.retryAfterMs} ms`)

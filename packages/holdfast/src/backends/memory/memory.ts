@@ -109,7 +109,7 @@ class MemoryBackend implements Backend<ProcessCapabilities> {
         entry.wantedUntilMs = nowMs + WANTED_MS
         entry.wantedBy = request.waiter
       }
-      return { kind: 'held', retryAfterMs: remainingMs(entry, nowMs), holder: entry.holder }
+      return refusalOf(entry, nowMs)
     }
     // Whoever cancelled this attempt does not listen any more: any answer but a grant will do.
     if (this.#tombstones.has(owner, nowMs)) {
@@ -327,6 +327,12 @@ class MemoryBackend implements Backend<ProcessCapabilities> {
     this.#adopted = true
     this.#seams = given
   }
+}
+
+function refusalOf(entry: Entry, nowMs: number): AcquireResult {
+  const { holder, owner } = entry
+  const fencingToken = owner === null ? null : entry.fencingToken
+  return { kind: 'held', retryAfterMs: remainingMs(entry, nowMs), holder, fencingToken }
 }
 
 function remainingMs(entry: Entry, nowMs: number): number {

@@ -159,10 +159,13 @@ class RedisBackend implements Backend {
     if (typeof reply === 'string' || reply instanceof Uint8Array) {
       return this.#granted(request, String(reply), ttlMs, sentAtMs, isCancelled)
     }
-    const [kind = '', second = '', third = '', fourth = ''] = textsOf(reply)
+    const [kind = '', second = '', third = '', fourth = '', token = ''] = textsOf(reply)
     if (kind === 'held') {
       this.#learnPrefix(lock, fourth)
-      return { kind: 'held', retryAfterMs: Number(second), holder: holderOf(third) }
+      const held = holderOf(third)
+      // A name that rests is nobody's, though its value still has the last holder's token.
+      const fencingToken = held && parseToken(token)
+      return { kind: 'held', retryAfterMs: Number(second), holder: held, fencingToken }
     }
     if (kind === 'cancelled') return REFUSED
     if (kind !== 'again') throw failureOf([kind, second, third])

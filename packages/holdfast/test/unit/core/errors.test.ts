@@ -66,6 +66,19 @@ describe('the errors', () => {
     expect((value as object) instanceof errors.LeaseLostError).toBe(false)
   })
 
+  // One message for two situations that call for opposite remedies.
+  it.each([
+    [null, null, ''],
+    [0, 0, ''],
+    [0, 1999.6, ': stuck on this holder for at least 2000 ms'],
+    [1, 5, ': busy but progressing, 1 hand-over seen'],
+    [29, 0, ': busy but progressing, 29 hand-overs seen'],
+  ])('tells progress by %s hand-overs and %s ms of one holder', (handOvers, heldForMs, end) => {
+    const error = new errors.LockHeldError('a', 2000, null, { handOvers, heldForMs })
+    expect(error.message).toBe(`lock "a" is held by another owner; waited 2000 ms${end}`)
+    expect(error).toMatchObject({ handOvers, heldForMs })
+  })
+
   it('keeps the cause', () => {
     const cause = new Error('socket closed')
     expect(new errors.OutcomeUnknownError('no answer', { cause }).cause).toBe(cause)

@@ -22,7 +22,8 @@ export const ACQUIRE: RedisScript = defineScript(
 -- ARGV[5] mark life  milliseconds; with KEYS[4]
 -- Reply: the token, decimal text, when granted
 --   {'again', token of 19 digits, remaining ms}     to the owner that has it
---   {'held', remaining ms, metadata, lock key}      metadata '' for a foreign value
+--   {'held', remaining ms, metadata, lock key, token of 19 digits}
+--                                                   both '' for a foreign value
 --   {'cancelled'}
 --   {'not-a-lock', lock key, what it is}
 --   {'no-token'}                                    the counter stands at its end
@@ -47,11 +48,12 @@ if value then
     -- A mark that cannot be written costs a poll; the refusal stands.
     redis.pcall('SET', KEYS[4], ARGV[4], 'PX', ARGV[5])
   end
-  local metadata = ''
+  local metadata, token = '', ''
   if string.sub(value, 1, 4) == 'hf1:' then
     metadata = string.sub(value, 48, 2048)
+    token = string.sub(value, 28, 46)
   end
-  return {'held', left, metadata, KEYS[1]}
+  return {'held', left, metadata, KEYS[1], token}
 end
 local counter = KEYS[3]
 ${NEXT_TOKEN}
