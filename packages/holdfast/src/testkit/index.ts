@@ -13,5 +13,7 @@ export type {
   OpenGuard,
   OwnTransaction,
 } from './guard-suite-harness.ts'
+export type { Direction, FaultProxy, Faults, ProxyConnection } from './proxy.ts'
+export { startProxy } from './proxy.ts'
 export type { VirtualClock, VirtualClockOptions } from './virtual-clock.ts'
 export { createVirtualClock } from './virtual-clock.ts'
