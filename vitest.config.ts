@@ -58,6 +58,10 @@ export default defineConfig({
         test: { name: 'scripts', include: ['scripts/test/**/*.test.mjs'], ...slow },
       },
       {
+        resolve: { alias },
+        test: { name: 'bench', include: ['bench/test/**/*.test.ts'], ...slow },
+      },
+      {
         test: {
           name: 'lab',
           include: ['packages/cli/test/lab/**/*.test.ts'],

@@ -2,6 +2,7 @@
  * The one door to everything that is run here: sets up what is missing, then runs it.
  *
  *     node scripts/run.mjs lab   [arguments of the lab]     npm run lab [-- arguments]
+ *     node scripts/run.mjs bench [options of the bench]     npm run bench [-- options]
  *     node scripts/run.mjs test  [arguments of vitest]      npm test [-- arguments]
  *     node scripts/run.mjs build                            set-up and build only
  *
@@ -13,7 +14,7 @@
  * stdout belongs to what is run: everything this script says goes to stderr.
  *
  * Exit codes: that of what was run (128 + n if signal n ended it); 1 the set-up failed; 2 wrong
- * usage; 3 `lab` without its servers.
+ * usage; 3 `lab` or `bench` without its servers.
  *
  * Missing servers (no apt, no network) and `test`: the projects that need none are run, one line
  * says which are not and why, and their result counts. With HOLDFAST_REQUIRE_SERVERS=1 missing

@@ -1,5 +1,5 @@
 /**
- * Builds both packages when a source changed since the last build.
+ * Builds both packages and the bench when a source changed since the last build.
  *
  * `tsc -b` decides by file times and would do, but starting it costs more than hashing the few
  * hundred kB of sources. A build that failed leaves no note, like an install.
@@ -10,7 +10,7 @@ import { join } from 'node:path'
 import { childEnv } from './npm-env.mjs'
 import { runQuietly, say } from './progress.mjs'
 
-const PACKAGES = ['packages/holdfast', 'packages/cli']
+const PACKAGES = ['packages/holdfast', 'packages/cli', 'bench']
 
 export async function build(root) {
   const path = join(root, 'node_modules', '.holdfast-build')

@@ -1,4 +1,5 @@
 /** What each command of run.mjs does. Its header has the order and the exit codes. */
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { build } from './build.mjs'
 import { runInForeground } from './children.mjs'
@@ -12,7 +13,7 @@ import { runTests } from './tests.mjs'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 
-const COMMANDS = { lab, test, build: async () => 0 }
+const COMMANDS = { lab, bench, test, build: async () => 0 }
 
 /** @returns the exit code. */
 export async function main([command, ...args]) {
@@ -54,6 +55,24 @@ export async function lab(args, servers) {
     cwd: ROOT,
     env,
   })
+}
+
+/**
+ * The other lock libraries are packages of its own, which nothing else here needs: they are installed
+ * when it is run for the first time. Without them it compares with hand-written locks, and says so.
+ */
+export async function bench(args, servers) {
+  const env = { ...childEnv(process.env), HOLDFAST_SERVERS: JSON.stringify(servers) }
+  if (!args.includes('--help') && !args.includes('--no-peers')) {
+    try {
+      await withSetupLock(ROOT, () => installPackages(join(ROOT, 'bench')))
+    } catch (error) {
+      if (!(error instanceof SetupError)) throw error
+      say(error.message)
+      env.HOLDFAST_BENCH_NO_PEERS = 'their packages could not be installed'
+    }
+  }
+  return runInForeground(process.execPath, ['bench/dist/main.js', ...args], { cwd: ROOT, env })
 }
 
 async function test(args, servers) {

@@ -7,6 +7,7 @@
 /** Flags of each command that somebody may forget the `--` before. */
 const FLAGS = {
   lab: ['json', 'rounds', 'seed', 'full', 'quick', 'pause', 'lanes', 'history'],
+  bench: ['quick', 'json', 'only', 'peers', 'runs', 'seconds'],
   test: ['node22', 'project', 'reporter', 'bail', 'coverage', 'watch', 'run', 't'],
   build: [],
 }
@@ -27,7 +28,7 @@ export function swallowedFlags(command, args, env) {
       // `--rounds 20` before the `--`: npm took the flag and left its value among the arguments.
       if (TAKES_VALUE.has(name)) {
         // A number goes to a flag that takes one, whatever else was asked for before or after it.
-        const at = NUMBERS.has(name) ? rest.findIndex((word) => /^\d+$/.test(word)) : 0
+        const at = NUMBERS.has(name) ? rest.findIndex((word) => /^[\d.]+$/.test(word)) : 0
         if (at >= 0 && at < rest.length) taken.push(rest[at])
         rest = rest.filter((_, index) => index !== at)
       }
@@ -41,5 +42,5 @@ export function swallowedFlags(command, args, env) {
   )
 }
 
-const NUMBERS = new Set(['rounds', 'seed', 'lanes'])
-const TAKES_VALUE = new Set([...NUMBERS, 'pause', 'project', 'reporter', 't', 'history'])
+const NUMBERS = new Set(['rounds', 'seed', 'lanes', 'runs', 'seconds'])
+const TAKES_VALUE = new Set([...NUMBERS, 'only', 'pause', 'project', 'reporter', 't', 'history'])

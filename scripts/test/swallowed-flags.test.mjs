@@ -32,6 +32,18 @@ describe('a flag before the --', () => {
     expect(swallowedFlags('test', [], env)).toContain('npm test -- --no-node22')
   })
 
+  it.each([
+    ['--quick', [], { npm_config_quick: 'true' }, '-- --quick'],
+    ['--no-peers', [], { npm_config_peers: '' }, '-- --no-peers'],
+    ['--seconds 0.5', ['0.5'], { npm_config_seconds: 'true' }, '-- --seconds 0.5'],
+    ['--only', ['one-in-flight'], { npm_config_only: 'true' }, '-- --only one-in-flight'],
+  ])('is refused for the bench too: %s', (_, args, env, form) => {
+    const inBench = { npm_lifecycle_event: 'bench' }
+    expect(swallowedFlags('bench', args, { ...inBench, ...env })).toContain(
+      `npm run -s bench ${form}`,
+    )
+  })
+
   it('is not seen where there is none', () => {
     expect(
       swallowedFlags('lab', ['--json'], { ...inLab, npm_config_loglevel: 'silent' }),

@@ -1,0 +1,108 @@
+/** One run of the bench, from its arguments to its exit code. */
+import { constants, loadavg } from 'node:os'
+import { currentCommit } from '../../packages/cli/dist/lab/commit.js'
+import { MissingServerError, startRedis } from '../../packages/cli/dist/lab/servers/index.js'
+import { extentOf, type GroupName, prepare } from './groups/index.ts'
+import { measure } from './measure.ts'
+import { type BenchOptions, HELP, readOptions, UsageError } from './options.ts'
+import { barsReport, type GroupResult, groupReport, jsonReport } from './report.ts'
+import { rowsOf } from './rows.ts'
+import { ServerLook } from './server-look.ts'
+
+const EXIT = { measured: 0, failed: 1, usage: 2, missingServer: 3 } as const
+
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
+
+/** @returns the exit code; see `--help`. */
+export async function bench(args: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
+  let options: BenchOptions
+  try {
+    options = readOptions(args)
+  } catch (error) {
+    if (!(error instanceof UsageError)) throw error
+    say(error.message)
+    return EXIT.usage
+  }
+  if (options.help) {
+    await write(HELP)
+    return EXIT.measured
+  }
+  // Exiting is what ends the servers.
+  for (const signal of SIGNALS) {
+    process.once(signal, () => process.exit(128 + constants.signals[signal]))
+  }
+  try {
+    return await run(options, env['HOLDFAST_BENCH_NO_PEERS'] ?? null)
+  } catch (error) {
+    if (!(error instanceof MissingServerError)) throw error
+    say(error.message)
+    return EXIT.missingServer
+  }
+}
+
+/** @param lack Why the other libraries are not there; null if they are. */
+async function run(options: BenchOptions, lack: string | null): Promise<number> {
+  const { profileName, json } = options
+  const commit = await currentCommit()
+  const loadBefore = loadavg()[0] ?? 0
+  const head = { commit, node: process.version, profile: profileName, loadBefore }
+  if (!json) {
+    const load = loadBefore.toFixed(2)
+    await write(`profile ${profileName}; commit ${commit}; Node ${process.version}; load ${load}\n`)
+  }
+  const peersLeftOut = whyNoPeers(options, lack)
+  if (peersLeftOut !== null) say(`other libraries are left out: ${peersLeftOut}`)
+  const results: GroupResult[] = []
+  for (const group of options.groups) {
+    const result = await runGroup(group, options, peersLeftOut === null)
+    results.push(result)
+    if (!json) await write(`\n${groupReport(result)}\n`)
+  }
+  if (json) await write(`${jsonReport({ ...head, peersLeftOut }, results)}\n`)
+  else await write(`\n${barsReport(results)}\n`)
+  return exitCodeOf(results)
+}
+
+/** A figure is no failure, however bad; a lock that did not lock is one. */
+export function exitCodeOf(results: readonly Pick<GroupResult, 'failures'>[]): number {
+  return results.some(({ failures }) => failures.length > 0) ? EXIT.failed : EXIT.measured
+}
+
+function whyNoPeers({ peers }: BenchOptions, lack: string | null): string | null {
+  return peers ? lack : '--no-peers'
+}
+
+/** Each group has a server of its own, so that none finds another's keys and scripts. */
+async function runGroup(
+  group: GroupName,
+  { profile }: BenchOptions,
+  withPeers: boolean,
+): Promise<GroupResult> {
+  const server = await startRedis()
+  const look = await ServerLook.open(server.port)
+  try {
+    const { port } = server
+    const { entries, failures } = await prepare(group, { port, look }, profile, withPeers)
+    const extent = extentOf(group, profile)
+    const outcome = await measure(entries, extent, (number) => {
+      say(`${group}: run ${number} of ${extent.runs}`)
+    })
+    await Promise.allSettled(entries.map((entry) => entry.close()))
+    const rows = rowsOf(group, outcome.measured)
+    return { group, rows, failures: [...failures, ...outcome.failures] }
+  } finally {
+    look.close()
+    await server.stop()
+  }
+}
+
+function say(line: string): void {
+  process.stderr.write(`holdfast bench: ${line}\n`)
+}
+
+/** Resolves when it is out, because the process exits right after. */
+function write(text: string): Promise<void> {
+  return new Promise((resolve) => {
+    process.stdout.write(text, () => resolve())
+  })
+}

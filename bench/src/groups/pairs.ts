@@ -1,0 +1,72 @@
+/** Acquire and release, each worker on a name of its own: nobody ever waits. */
+import type { Contestant, Locker } from '../contestant.ts'
+import type { Entry, Sample } from '../measure.ts'
+import type { ServerLook } from '../server-look.ts'
+
+/** Of one slice. Short enough that all contestants meet the same moods of the machine. */
+const PAIRS = { alone: 200, together: 1_280 } as const
+
+export interface Bed {
+  readonly port: number
+  readonly look: ServerLook
+}
+
+/** @throws when it cannot connect, or does not lock. */
+export async function pairsEntry(
+  contestant: Contestant,
+  inFlight: number,
+  bed: Bed,
+): Promise<Entry> {
+  const locker = await contestant.connect(bed.port)
+  try {
+    await checkThatItLocks(locker, bed.look)
+  } catch (error) {
+    await locker.close()
+    throw error
+  }
+  const { who, variant, client, isOwnerChecked, hasToken } = contestant
+  const pairs = inFlight === 1 ? PAIRS.alone : PAIRS.together
+  return {
+    who,
+    variant,
+    client,
+    inFlight,
+    isOwnerChecked,
+    isReference: who === 'hand-written' && hasToken,
+    slice: async () => {
+      const sample = await slice(locker, inFlight, pairs)
+      const left = await bed.look.keysWithTtl()
+      if (left > 0) throw new Error(`${left} locks stand although all were released`)
+      return sample
+    },
+    close: () => locker.close(),
+  }
+}
+
+/** What is measured must be a lock: a key with a TTL while it is held, and none after. */
+async function checkThatItLocks(locker: Locker, look: ServerLook): Promise<void> {
+  await look.forgetKeys()
+  const release = await locker.acquire('bench:check')
+  const held = await look.keysWithTtl()
+  await release()
+  const left = await look.keysWithTtl()
+  if (held !== 1 || left !== 0) {
+    throw new Error(`keys with a TTL: ${held} while it was held, ${left} after; 1 and 0 are right`)
+  }
+}
+
+async function slice(locker: Locker, inFlight: number, pairs: number): Promise<Sample> {
+  const latenciesMs: number[] = []
+  const each = Math.floor(pairs / inFlight)
+  const work = async (lockName: string): Promise<void> => {
+    for (let done = 0; done < each; done++) {
+      const beganAtMs = performance.now()
+      const release = await locker.acquire(lockName)
+      await release()
+      latenciesMs.push(performance.now() - beganAtMs)
+    }
+  }
+  const beganAtMs = performance.now()
+  await Promise.all(Array.from({ length: inFlight }, (_, worker) => work(`bench:${worker}`)))
+  return { count: latenciesMs.length, elapsedMs: performance.now() - beganAtMs, latenciesMs }
+}

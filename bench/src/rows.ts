@@ -1,0 +1,86 @@
+/** From the figures of the runs to the rows that are printed. */
+import { addUp, type Measured, type RunFigures } from './measure.ts'
+import { jain, median } from './statistics.ts'
+
+export interface Spread {
+  readonly min: number
+  readonly max: number
+}
+
+/** Figures are medians over the runs, ratios medians of the runs' own ratios. */
+export interface Row {
+  readonly group: string
+  readonly who: string
+  readonly client: string
+  readonly inFlight: number
+  readonly perSecond: number
+  readonly p50Ms: number
+  readonly p99Ms: number
+  /** Of rates, to hand-written with token on the same client in the same run. */
+  readonly ratio: number
+  /** Of medians, to the same. */
+  readonly p50Ratio: number
+  readonly variant: string
+  readonly isOwnerChecked: boolean
+  /** Runs. */
+  readonly n: number
+  /** Done in all runs together. */
+  readonly count: number
+  readonly ratioSpread: Spread
+  readonly p50RatioSpread: Spread
+  readonly longestMs: number
+  readonly longestWaitRounds: number
+  /** Of all runs together, because a short one ends in the middle of a round. */
+  readonly jain: number | null
+  /** Requests for each, as the server counted them; null where they were not counted. */
+  readonly requestsEach: number | null
+}
+
+/** Rows of one group; those whose reference failed have nothing to be compared with, and go. */
+export function rowsOf(group: string, measured: readonly Measured[]): Row[] {
+  return measured.flatMap((one) => {
+    const reference = measured.find(
+      ({ entry }) => entry.isReference && entry.client === one.entry.client,
+    )
+    return reference === undefined ? [] : [rowOf(group, one, reference)]
+  })
+}
+
+function rowOf(group: string, { entry, runs }: Measured, reference: Measured): Row {
+  const of = (part: (run: RunFigures) => number): number => median(runs.map(part))
+  const ratios = runs.map((run, index) => run.perSecond / at(reference, index).perSecond)
+  const p50Ratios = runs.map((run, index) => run.p50Ms / at(reference, index).p50Ms)
+  const shares = addUp(runs.map((run) => run.shares))
+  const requests = runs.flatMap(({ requestsEach }) => requestsEach ?? [])
+  return {
+    group,
+    who: entry.who,
+    client: entry.client,
+    inFlight: entry.inFlight,
+    perSecond: of((run) => run.perSecond),
+    p50Ms: of((run) => run.p50Ms),
+    p99Ms: of((run) => run.p99Ms),
+    ratio: median(ratios),
+    p50Ratio: median(p50Ratios),
+    variant: entry.variant,
+    isOwnerChecked: entry.isOwnerChecked,
+    n: runs.length,
+    count: runs.reduce((sum, { count }) => sum + count, 0),
+    ratioSpread: spreadOf(ratios),
+    p50RatioSpread: spreadOf(p50Ratios),
+    longestMs: Math.max(...runs.map((run) => run.longestMs)),
+    longestWaitRounds: of((run) => run.longestRounds),
+    jain: shares.length === 0 ? null : jain(shares),
+    requestsEach: requests.length === runs.length ? median(requests) : null,
+  }
+}
+
+function at({ runs }: Measured, index: number): RunFigures {
+  const run = runs[index]
+  if (run === undefined) throw new Error(`run ${index + 1} of the reference is missing`)
+  return run
+}
+
+function spreadOf(values: readonly number[]): Spread {
+  return { min: Math.min(...values), max: Math.max(...values) }
+}

@@ -1,0 +1,49 @@
+/** Contestants that do not lock, on a real server: the bench must see each of them. */
+import { openIoredis } from '../src/clients.ts'
+import type { Contestant, Locker } from '../src/contestant.ts'
+
+type Redis = Awaited<ReturnType<typeof openIoredis>>
+type Acquire = (redis: Redis, key: string) => Promise<unknown>
+
+function contestant(variant: string, acquire: Acquire, release: Acquire): Contestant {
+  return {
+    who: 'hand-written',
+    variant,
+    client: 'ioredis',
+    isOwnerChecked: false,
+    hasToken: false,
+    connect: async (port): Promise<Locker> => {
+      const redis = await openIoredis(port)
+      return {
+        acquire: async (lockName) => {
+          await acquire(redis, lockName)
+          return async () => {
+            await release(redis, lockName)
+          }
+        },
+        close: async () => redis.disconnect(),
+      }
+    },
+  }
+}
+
+/** Grants to everybody: it forgot the NX. */
+export const grantsAlways: Contestant = contestant(
+  'without NX',
+  (redis, key) => redis.set(key, 'mine', 'PX', 30_000),
+  (redis, key) => redis.del(key),
+)
+
+/** Leaves the lock behind for ever when its process dies. */
+export const hasNoTtl: Contestant = contestant(
+  'without PX',
+  (redis, key) => redis.set(key, 'mine'),
+  (redis, key) => redis.del(key),
+)
+
+/** Frees nothing. */
+export const keepsLocks: Contestant = contestant(
+  'without DEL',
+  (redis, key) => redis.set(key, 'mine', 'PX', 30_000),
+  (redis, key) => redis.get(key),
+)

@@ -1,0 +1,93 @@
+import { describe, expect, it } from 'vitest'
+import { verdictOf } from '../src/bars.ts'
+import { type Entry, type Measured, measure, type Sample } from '../src/measure.ts'
+import { rowsOf } from '../src/rows.ts'
+import { jain, largest, median, percentile } from '../src/statistics.ts'
+
+describe('statistics', () => {
+  it('interpolate between neighbours', () => {
+    expect(median([4, 1, 3, 2])).toBe(2.5)
+    expect(percentile([10, 20], 0.99)).toBeCloseTo(19.9)
+    expect(percentile([7], 0.01)).toBe(7)
+    expect(() => median([])).toThrow('nothing')
+  })
+
+  it('take more values than a call has arguments', () => {
+    const values = Array.from({ length: 300_000 }, (_, index) => index)
+    expect(largest(values)).toBe(299_999)
+  })
+
+  it('call it fair when all got the same, and 1/n when one got everything', () => {
+    expect(jain([5, 5, 5, 5])).toBe(1)
+    expect(jain([9, 0, 0])).toBeCloseTo(1 / 3)
+    expect(jain([0, 0])).toBe(0)
+  })
+})
+
+const LABEL = { variant: '', inFlight: 1, isOwnerChecked: true, close: async () => {} }
+
+function entry(who: string, slice: () => Sample): Entry {
+  const isReference = who === 'hand-written'
+  return { ...LABEL, who, client: 'ioredis', isReference, slice: async () => slice() }
+}
+
+function sample(pairMs: number): Sample {
+  return { count: 2, elapsedMs: 2 * pairMs, latenciesMs: [pairMs, pairMs] }
+}
+
+describe('a ratio', () => {
+  // The machine is half as fast in the second run; ratios over all runs at once would show it.
+  it('is taken within a run, and the median over the runs is told', async () => {
+    const paceMs = [1, 1, 2, 4]
+    const order: string[] = []
+    const inTurn = (who: string, factor: number): Entry => {
+      let slices = 0
+      return entry(who, () => {
+        order.push(who)
+        return sample(factor * (paceMs[slices++] ?? 0))
+      })
+    }
+    const entries = [inTurn('hand-written', 1), inTurn('holdfast', 1.5)]
+
+    const { measured } = await measure(entries, { runs: 3, runMs: 0 }, () => {})
+    const [reference, own] = rowsOf('one-in-flight', measured)
+
+    expect(reference).toMatchObject({ ratio: 1, p50Ratio: 1, n: 3, p50Ms: 2 })
+    expect(own).toMatchObject({ p50Ratio: 1.5, p50RatioSpread: { min: 1.5, max: 1.5 }, p50Ms: 3 })
+    expect(own?.ratio).toBeCloseTo(1 / 1.5)
+    // After the warm-up the first place moves on.
+    expect(order.slice(2)).toEqual([
+      'holdfast',
+      'hand-written',
+      'hand-written',
+      'holdfast',
+      'holdfast',
+      'hand-written',
+    ])
+  })
+
+  it('is not told where the reference failed', () => {
+    const run = { count: 1, perSecond: 1, p50Ms: 1, p99Ms: 1, longestMs: 1, longestRounds: 1 }
+    const measured: Measured[] = [
+      {
+        entry: entry('holdfast', () => sample(1)),
+        runs: [{ ...run, shares: [], requestsEach: 1 }],
+      },
+    ]
+    expect(rowsOf('one-in-flight', measured)).toEqual([])
+  })
+})
+
+describe('a bar', () => {
+  it.each([
+    ['well within', { isUpper: true, bar: 2.5, figure: 1.1, worst: 3 }, 'OK'],
+    ['near, and every run within', { isUpper: true, bar: 1.06, figure: 1.03, worst: 1.05 }, 'OK'],
+    ['near, and a run outside', { isUpper: true, bar: 1.06, figure: 1.03, worst: 1.08 }, 'SHORT'],
+    ['outside', { isUpper: true, bar: 1.06, figure: 1.07, worst: 1.07 }, 'SHORT'],
+    ['above a lower bar', { isUpper: false, bar: 2, figure: 2.4, worst: 1.9 }, 'OK'],
+    ['near a lower bar', { isUpper: false, bar: 2, figure: 2.05, worst: 1.9 }, 'SHORT'],
+    ['below a lower bar', { isUpper: false, bar: 2, figure: 1.9, worst: 1.9 }, 'SHORT'],
+  ] as const)('%s is judged %j', (_, side, verdict) => {
+    expect(verdictOf(side)).toBe(verdict)
+  })
+})
