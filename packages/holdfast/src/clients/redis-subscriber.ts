@@ -100,8 +100,7 @@ function openDuplicate(
   const opened = new Connection(own, family, events, () => {
     original.off?.('end', onOriginalEnded)
     if (family === 'ioredis') own.disconnect?.()
-    // Of a Sentinel client it is a promise.
-    else Promise.resolve(own.destroy?.()).catch(ignore)
+    else own.destroy?.()
   })
   original.on('end', onOriginalEnded)
   if (family === 'node-redis') opened.connect()

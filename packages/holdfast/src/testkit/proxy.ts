@@ -2,25 +2,45 @@
  * A TCP proxy that stands between a client and a server, and does to their bytes what networks do:
  * delays them, keeps them back, loses them, breaks the connection.
  *
- * The end of a connection travels like a byte, behind those that were sent before it: bytes that are
- * kept back still arrive after their sender has gone. Loopback only.
+ * Guarantee: without a fault every byte, half-closed end and reset arrives as it was sent, in order;
+ * a sender whose bytes are not taken is held up, as on a real line. The end of a connection travels
+ * like a byte, behind those that were sent before it: bytes that are kept back still arrive after
+ * their sender has gone.
+ *
+ * Does not guarantee: a connection that is lost before it is made. The proxy always answers the
+ * handshake itself, and then resets or keeps silent. Loopback only.
  */
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
+import { integer } from '../core/options.ts'
+import { Line, NO_FAULT, type Rule } from './proxy-line.ts'
 
 export type Direction = 'toServer' | 'toClient'
 
 /** What can be done to all connections, or to one. */
 export interface Faults {
-  /** Hands everything on this much later, in milliseconds; 0: at once. */
-  delay(direction: Direction, delayMs: number): void
-  /** Keeps everything back until `letGo`. */
+  /**
+   * Hands everything on later, in order.
+   *
+   * @param delayMs An integer of milliseconds, 0 to 3,600,000; 0: at once.
+   * @param jitterMs Up to this much later besides, at random; 0, the default: none.
+   * @throws InvalidArgumentError
+   */
+  delay(direction: Direction, delayMs: number, jitterMs?: number): void
+  /** Keeps everything back until `letGo`: a pause that TCP makes good. */
   hold(direction: Direction): void
   /** Hands on what was kept back, in its order, and everything after it. */
   letGo(direction: Direction): void
-  /** Loses everything from now on, what was kept back too. In both directions: a black hole. */
+  /**
+   * Loses everything from now on, what was kept back and the end of the connection too: one side
+   * may be gone, and the other is not told. In both directions: a black hole. A connection that lost
+   * something stays so in that direction, because TCP delivers no stream with a hole; it can only be
+   * reset.
+   */
   drop(direction: Direction): void
   /** Breaks the client's end by a reset. The server sees an end behind the bytes on their way to it. */
   resetClient(): void
+  /** Breaks the server's end by a reset. The client sees an end behind the bytes on their way to it. */
+  resetServer(): void
   /** Breaks both ends by a reset. */
   reset(): void
 }
@@ -31,29 +51,35 @@ export interface ProxyConnection extends Faults {
 }
 
 /** Faults of a proxy hold for every connection that is open and for all that follow. */
-export interface FaultProxy extends Faults {
+export interface FaultProxy extends Faults, AsyncDisposable {
+  /** Where to connect, on 127.0.0.1. */
   readonly port: number
   /** How many clients are connected. */
   readonly connectionCount: number
+  /** How many have been accepted since the start, without those that were refused. */
+  readonly acceptedCount: number
   /** Sees each piece of bytes before it is handed on, and may set faults that apply to it. */
   onBytes: (direction: Direction, bytes: Uint8Array, connection: ProxyConnection) => void
   /** Whether new connections are reset at once. */
   isRefusing: boolean
   /** No more faults: what was kept back is handed on. Lost bytes stay lost. */
   heal(): void
-  /** Ends every connection and stops listening. */
+  /** Ends every connection and stops listening. A proxy that is not closed keeps its process alive. */
   close(): Promise<void>
 }
 
-type Piece = Readonly<{ bytes: Uint8Array | null; dueAtMs: number }>
-type Rule = Readonly<{ delayMs: number; isHeld: boolean; isDropped: boolean }>
+const PORT_MAX = 65_535
+const DELAY_MS_MAX = 3_600_000
 
-const NO_FAULT: Rule = { delayMs: 0, isHeld: false, isDropped: false }
-/** A test that keeps back more than this has forgotten to let go. */
-const HELD_BYTES_MAX = 64 * 1024 * 1024
-
-/** Starts a proxy on a free port of 127.0.0.1 in front of `port` there. */
+/**
+ * Starts a proxy on a free port of 127.0.0.1.
+ *
+ * @param port Where the server listens on 127.0.0.1, 1 to 65,535. It need not be there yet: clients
+ *   are then connected and reset.
+ * @throws InvalidArgumentError
+ */
 export async function startProxy(port: number): Promise<FaultProxy> {
+  integer('port', port, 1, PORT_MAX)
   const server = createServer({ allowHalfOpen: true, noDelay: true })
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
@@ -62,7 +88,30 @@ export async function startProxy(port: number): Promise<FaultProxy> {
   return new TcpProxy(server, port)
 }
 
-class TcpProxy implements FaultProxy {
+/** The faults of a direction are changes of its rule, for one connection or for all. */
+abstract class RuledFaults {
+  abstract change(direction: Direction, change: Partial<Rule>): void
+
+  delay(direction: Direction, delayMs: number, jitterMs = 0): void {
+    integer('delayMs', delayMs, 0, DELAY_MS_MAX, ' milliseconds')
+    integer('jitterMs', jitterMs, 0, DELAY_MS_MAX, ' milliseconds')
+    this.change(direction, { delayMs, jitterMs })
+  }
+
+  hold(direction: Direction): void {
+    this.change(direction, { isHeld: true })
+  }
+
+  letGo(direction: Direction): void {
+    this.change(direction, { isHeld: false })
+  }
+
+  drop(direction: Direction): void {
+    this.change(direction, { isDropped: true })
+  }
+}
+
+class TcpProxy extends RuledFaults implements FaultProxy {
   readonly port: number
   onBytes: FaultProxy['onBytes'] = () => undefined
   isRefusing = false
@@ -72,6 +121,7 @@ class TcpProxy implements FaultProxy {
   #count = 0
 
   constructor(server: Server, serverPort: number) {
+    super()
     this.#server = server
     this.port = (server.address() as AddressInfo).port
     server.on('connection', (client) => this.#accept(client, serverPort))
@@ -81,30 +131,27 @@ class TcpProxy implements FaultProxy {
     return [...this.#connections].filter(({ hasClient }) => hasClient).length
   }
 
-  delay(direction: Direction, delayMs: number): void {
-    this.#change(direction, { delayMs })
+  get acceptedCount(): number {
+    return this.#count
   }
 
-  hold(direction: Direction): void {
-    this.#change(direction, { isHeld: true })
-  }
-
-  letGo(direction: Direction): void {
-    this.#change(direction, { isHeld: false })
-  }
-
-  drop(direction: Direction): void {
-    this.#change(direction, { isDropped: true })
+  change(direction: Direction, change: Partial<Rule>): void {
+    this.#rules[direction] = { ...this.#rules[direction], ...change }
+    for (const connection of this.#connections) connection.change(direction, change)
   }
 
   heal(): void {
     this.isRefusing = false
-    this.#change('toServer', NO_FAULT)
-    this.#change('toClient', NO_FAULT)
+    this.change('toServer', NO_FAULT)
+    this.change('toClient', NO_FAULT)
   }
 
   resetClient(): void {
     for (const connection of this.#connections) connection.resetClient()
+  }
+
+  resetServer(): void {
+    for (const connection of this.#connections) connection.resetServer()
   }
 
   reset(): void {
@@ -117,9 +164,8 @@ class TcpProxy implements FaultProxy {
     await new Promise((resolve) => this.#server.close(resolve))
   }
 
-  #change(direction: Direction, change: Partial<Rule>): void {
-    this.#rules[direction] = { ...this.#rules[direction], ...change }
-    for (const connection of this.#connections) connection.change(direction, change)
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close()
   }
 
   #accept(client: Socket, serverPort: number): void {
@@ -146,31 +192,35 @@ type Setting = Readonly<{
   onOver: () => void
 }>
 
-class Connection implements ProxyConnection {
+class Connection extends RuledFaults implements ProxyConnection {
   readonly id: number
   readonly #client: Socket
   readonly #server: Socket
   readonly #lines: Readonly<Record<Direction, Line>>
 
   constructor(id: number, client: Socket, server: Socket, setting: Setting) {
+    super()
     this.id = id
     this.#client = client
     this.#server = server
     this.#lines = {
-      toServer: new Line(server, setting.rules.toServer),
-      toClient: new Line(client, setting.rules.toClient),
+      toServer: new Line(client, server, setting.rules.toServer),
+      toClient: new Line(server, client, setting.rules.toClient),
     }
     const link = (source: Socket, direction: Direction): void => {
+      let hasFailed = false
       source.setNoDelay(true)
       source.on('data', (bytes) => {
         setting.onBytes(direction, bytes)
         this.#lines[direction].push(bytes)
       })
-      source.on('end', () => this.#lines[direction].push(null))
+      source.on('end', () => this.#lines[direction].push('end'))
+      source.on('error', () => {
+        hasFailed = true
+      })
       // Every error of a socket is followed by its close, which is what is handed on.
-      source.on('error', () => undefined)
       source.on('close', () => {
-        this.#lines[direction].push(null)
+        this.#lines[direction].push(hasFailed ? 'reset' : 'end')
         if (client.destroyed && server.destroyed) setting.onOver()
       })
     }
@@ -182,87 +232,20 @@ class Connection implements ProxyConnection {
     return !this.#client.destroyed
   }
 
-  delay(direction: Direction, delayMs: number): void {
-    this.change(direction, { delayMs })
-  }
-
-  hold(direction: Direction): void {
-    this.change(direction, { isHeld: true })
-  }
-
-  letGo(direction: Direction): void {
-    this.change(direction, { isHeld: false })
-  }
-
-  drop(direction: Direction): void {
-    this.change(direction, { isDropped: true })
+  change(direction: Direction, change: Partial<Rule>): void {
+    this.#lines[direction].change(change)
   }
 
   resetClient(): void {
     this.#client.resetAndDestroy()
   }
 
-  reset(): void {
-    this.#client.resetAndDestroy()
+  resetServer(): void {
     this.#server.resetAndDestroy()
   }
 
-  change(direction: Direction, change: Partial<Rule>): void {
-    this.#lines[direction].change(change)
-  }
-}
-
-/** One direction of one connection. */
-class Line {
-  readonly #target: Socket
-  readonly #pieces: Piece[] = []
-  #rule: Rule
-  #heldBytes = 0
-  #isEnded = false
-  #timer: ReturnType<typeof setTimeout> | undefined
-
-  constructor(target: Socket, rule: Rule) {
-    this.#target = target
-    this.#rule = rule
-    target.on('close', () => clearTimeout(this.#timer))
-  }
-
-  /** @param bytes Null: the end. */
-  push(bytes: Uint8Array | null): void {
-    if (this.#isEnded || this.#rule.isDropped) return
-    this.#isEnded = bytes === null
-    this.#heldBytes += bytes?.length ?? 0
-    if (this.#heldBytes > HELD_BYTES_MAX) {
-      throw new Error(`a proxy keeps back more than ${HELD_BYTES_MAX} bytes`)
-    }
-    this.#pieces.push({ bytes, dueAtMs: performance.now() + this.#rule.delayMs })
-    this.#pump()
-  }
-
-  change(change: Partial<Rule>): void {
-    this.#rule = { ...this.#rule, ...change }
-    if (this.#rule.isDropped) {
-      this.#pieces.length = 0
-      this.#heldBytes = 0
-    }
-    this.#pump()
-  }
-
-  #pump(): void {
-    clearTimeout(this.#timer)
-    while (!this.#rule.isHeld) {
-      const [first] = this.#pieces
-      if (first === undefined) return
-      const waitMs = this.#rule.delayMs === 0 ? 0 : first.dueAtMs - performance.now()
-      if (waitMs > 0) {
-        this.#timer = setTimeout(() => this.#pump(), waitMs)
-        return
-      }
-      this.#pieces.shift()
-      this.#heldBytes -= first.bytes?.length ?? 0
-      if (this.#target.destroyed) continue
-      if (first.bytes === null) this.#target.end()
-      else this.#target.write(first.bytes)
-    }
+  reset(): void {
+    this.resetClient()
+    this.resetServer()
   }
 }

@@ -23,8 +23,6 @@ function scenarioJson({ name, claim, verdict, lanes, arms, errors }: ScenarioRes
 function armJson(arm: ArmResult): object {
   const { name, protected: isProtected, claim, verdict, rounds, redrawn, metrics } = arm
   const { timings, elapsedMs, problems, breaches } = arm
-  const { notCovered = false, skipped = null } = arm
   const figures = { rounds, redrawn, metrics, timings, elapsedMs }
-  const face = { name, protected: isProtected, notCovered, claim, verdict, skipped }
-  return { ...face, ...figures, problems, breaches }
+  return { name, protected: isProtected, claim, verdict, ...figures, problems, breaches }
 }
