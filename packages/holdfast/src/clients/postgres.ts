@@ -1,50 +1,9 @@
 /**
- * Other people's PostgreSQL clients: the part of their shape that we call, what their errors mean,
- * and text that is safe inside a statement.
+ * What errors of PostgreSQL and of its drivers mean, and text that is safe inside a statement.
  *
- * The user passes a client; no driver is imported here.
+ * The drivers themselves: ./pg-pool.ts and ./postgres-js.ts. None is imported.
  */
 import { BackendUnavailableError, type UnavailableReason } from '../core/errors.ts'
-
-/** A client of `pg` (Client, PoolClient), or anything of that shape. */
-export interface PgClient {
-  query(
-    text: string,
-    values?: unknown[],
-    // The driver's rows are `any`; `unknown` here would keep its clients from fitting.
-  ): Promise<{
-    // biome-ignore lint/suspicious/noExplicitAny: what the driver declares.
-    rows: any[]
-    rowCount: number | null
-  }>
-  // biome-ignore lint/suspicious/noExplicitAny: each event of the driver has arguments of its own.
-  on?(event: string, listener: (...args: any[]) => void): unknown
-  // biome-ignore lint/suspicious/noExplicitAny: the same.
-  removeListener?(event: string, listener: (...args: any[]) => void): unknown
-}
-
-/** A client that a pool lent; `true` ends its connection instead of keeping it. */
-export type PgPooled<C extends PgClient> = C & { release(destroy?: boolean): void }
-
-/** A `Pool` of `pg`. Both overloads stand here because `C` is inferred only from the whole set. */
-export interface PgPool<C extends PgClient> {
-  connect(): Promise<PgPooled<C>>
-  // biome-ignore lint/suspicious/noExplicitAny: never called by us.
-  connect(callback: any): any
-}
-
-/** What a driver answers; `command` is the tag of the statement, for example `COMMIT`. */
-export interface PgAnswer {
-  readonly rows: readonly Readonly<Record<string, unknown>>[]
-  readonly command?: string | undefined
-}
-
-/**
- * The last answer of a text with one or several statements: drivers give a list only for several.
- */
-export function lastAnswer(answer: unknown): PgAnswer {
-  return (Array.isArray(answer) ? answer.at(-1) : answer) as PgAnswer
-}
 
 /** Errors that are wrapped deeper than this are looked at no further. */
 const CAUSE_DEPTH_MAX = 5
@@ -77,8 +36,9 @@ export function sqlState(error: unknown): string | null {
   return null
 }
 
-/** Node's and the driver's words for a connection that is no more. */
-const LOST_CODE = /^(?:ECONN\w+|EPIPE|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|ERR_STREAM_\w+)$/
+/** Node's and the drivers' words for a connection that is no more. */
+const LOST_CODE =
+  /^(?:ECONN\w+|EPIPE|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|ERR_STREAM_\w+|CONNECTION_\w+|CONNECT_TIMEOUT)$/
 const LOST_MESSAGE =
   /^(?:Connection terminated|Client was closed|Client has encountered a connection error|Query read timeout)/
 
@@ -95,6 +55,18 @@ export function isConnectionLoss(error: unknown): boolean {
     if (typeof message === 'string' && LOST_MESSAGE.test(message)) return true
   }
   return false
+}
+
+/**
+ * A connection that ended while nothing was on its way, told by a driver that keeps the server's words
+ * (25P03) to itself.
+ */
+export class ClosedWhileIdle extends Error {
+  readonly code = 'CONNECTION_CLOSED'
+
+  constructor(cause: unknown) {
+    super('the connection was closed while it was idle', { cause })
+  }
 }
 
 /** By the server's code; the longest prefix that matches decides. */
@@ -134,4 +106,14 @@ const PLAIN_LITERAL = /^[ !#-&(-[\]-~]*$/
 export function quoteLiteral(text: string): string {
   if (PLAIN_LITERAL.test(text)) return `'${text}'`
   return `convert_from(decode('${Buffer.from(text).toString('hex')}', 'hex'), 'UTF8')`
+}
+
+/**
+ * `text` with its arguments written out as constants. A `$1` inside a quoted name is part of the name;
+ * constants of the text itself contain none.
+ */
+export function inlined(text: string, values: readonly string[]): string {
+  return text.replace(/"(?:[^"]|"")*"|\$(\d+)/g, (whole: string, digits: string | undefined) =>
+    digits === undefined ? whole : quoteLiteral(values[Number(digits) - 1] ?? ''),
+  )
 }

@@ -3,11 +3,13 @@
  * A guard for data in PostgreSQL: it refuses what a superseded holder sends. The entry
  * `holdfast/guards/postgres`; how it works is in ./postgres/.
  */
-import type { PgClient, PgPool } from '../clients/postgres.ts'
+import type { PgClient, PgPool } from '../clients/pg-pool.ts'
+import type { PostgresJs } from '../clients/postgres-js.ts'
 import { type PostgresGuard, postgresGuardWith } from './postgres/guard.ts'
 import type { PostgresGuardOptions } from './postgres/options.ts'
 
-export type { PgClient, PgPool, PgPooled } from '../clients/postgres.ts'
+export type { PgClient, PgPool, PgPooled } from '../clients/pg-pool.ts'
+export type { PostgresJs } from '../clients/postgres-js.ts'
 export type { PostgresGuard } from './postgres/guard.ts'
 export type { PostgresGuardOptions, PostgresIsolation } from './postgres/options.ts'
 
@@ -20,8 +22,7 @@ export type { PostgresGuardOptions, PostgresIsolation } from './postgres/options
  * guarantee anything for writes that do not claim, nor for effects outside the database.
  *
  * The function given to `transaction` may run several times. It must not end the transaction itself
- * (told as OutcomeUnknownError where the driver reports its status, pg 8.21, unless it began another
- * one), nor release the client, nor leave work on it behind when it returns, nor call this guard
+ * (told as OutcomeUnknownError, unless it began another one), nor release the client, nor leave work on it behind when it returns, nor call this guard
  * with the same lease for the same record (ReentrantAcquireError).
  *
  * A holder that stops inside blocks the next one for at most the validity that it had at BEGIN: no
@@ -35,6 +36,23 @@ export type { PostgresGuardOptions, PostgresIsolation } from './postgres/options
 export function postgresGuard<C extends PgClient>(
   pool: PgPool<C>,
   options?: PostgresGuardOptions,
-): PostgresGuard<C> {
-  return postgresGuardWith(pool, options)
+): PostgresGuard<C>
+/**
+ * The same for the driver `postgres`, 3.4 or newer.
+ *
+ * The function given to `transaction` gets what `sql.begin` would give it, on a reserved connection;
+ * without `prepare` and `file`, which a guard could not answer for, and with a `notify` that goes out
+ * with COMMIT. A statement after the lease is lost is refused, whenever it was written down. The driver
+ * can close a connection, but not cut one that hangs: its place in the pool is taken until TCP gives
+ * it up.
+ *
+ * @param sql Yours, and it stays yours: the guard reserves one connection for each call.
+ * @throws InvalidArgumentError naming the option that is wrong.
+ */
+export function postgresGuard<Tx>(
+  sql: PostgresJs<Tx>,
+  options?: PostgresGuardOptions,
+): PostgresGuard<Tx>
+export function postgresGuard(pool: unknown, options?: PostgresGuardOptions): PostgresGuard<never> {
+  return postgresGuardWith(pool as PostgresJs<never>, options)
 }

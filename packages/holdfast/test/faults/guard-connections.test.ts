@@ -1,7 +1,7 @@
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { isConnectionLoss } from '../../src/clients/postgres.ts'
-import { postgresGuard } from '../../src/guards/postgres.ts'
+import { type PgClient, type PgPool, postgresGuard } from '../../src/guards/postgres.ts'
 import { fenced, gate, leaseFor, outcome } from '../../src/testkit/guard-suite-harness.ts'
 import { startProxy } from '../../src/testkit/proxy.ts'
 import {
@@ -252,7 +252,7 @@ describe('the settings of a session', () => {
 })
 
 /** A pool that lends one client, which stays borrowed, as a new object. */
-function poolOf(client: pg.PoolClient): Parameters<typeof postgresGuard>[0] {
+function poolOf(client: pg.PoolClient): PgPool<PgClient> {
   const lent = {
     query: client.query.bind(client),
     on: client.on.bind(client),

@@ -7,7 +7,7 @@ import type { PostgresGuard, PostgresIsolation } from '../../src/guards/postgres
 import type { GuardRequest, OpenGuard } from '../../src/testkit/guard-suite-harness.ts'
 
 /** Fewer than the calls that a check makes at once: a connection that is not given back shows. */
-const CONNECTIONS_MAX = 4
+export const CONNECTIONS_MAX = 4
 
 export interface PostgresStand {
   readonly server: PostgresServer

@@ -3,8 +3,9 @@
  *
  * Writers of the old source then fail by their source, however large their tokens are.
  */
+import type { Ask } from '../../clients/postgres-wire.ts'
 import { TokenSourceError } from '../../core/errors.ts'
-import { type Ask, type Claimed, claimByParts, type Opening, readRow } from './claiming.ts'
+import { type Claimed, claimByParts, type Opening, readRow } from './claiming.ts'
 import { beginText, claimValues, limitsText } from './statements.ts'
 
 export async function beginAndAdopt(opening: Opening): Promise<Claimed> {

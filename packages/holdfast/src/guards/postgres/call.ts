@@ -1,5 +1,5 @@
 /** One guarded call: what it presents, and what every part of the guard needs to carry it out. */
-import type { PgClient, PgPool } from '../../clients/postgres.ts'
+import type { Driver } from '../../clients/postgres-wire.ts'
 import type { Fenced } from '../../core/backend.ts'
 import { checkFenced } from '../../core/guard.ts'
 import type { Seams } from '../../core/seams.ts'
@@ -10,8 +10,8 @@ import { type Claim, Statements } from './statements.ts'
 import { Turns } from './turns.ts'
 
 /** What the guard is made of. */
-export interface Parts<C extends PgClient> {
-  readonly pool: PgPool<C>
+export interface Parts<Tx> {
+  readonly driver: Driver<Tx>
   readonly settings: GuardSettings
   readonly statements: Statements
   readonly seams: Seams
@@ -28,20 +28,16 @@ export interface Call {
 /** Two guards on one pool and schema are one guard, as far as turns go. */
 const turnsOf = new WeakMap<object, Turns>()
 
-export function partsOf<C extends PgClient>(
-  pool: PgPool<C>,
-  settings: GuardSettings,
-  seams: Seams,
-): Parts<C> {
-  const turns = turnsOf.get(pool) ?? new Turns(seams)
-  turnsOf.set(pool, turns)
+export function partsOf<Tx>(driver: Driver<Tx>, settings: GuardSettings, seams: Seams): Parts<Tx> {
+  const turns = turnsOf.get(driver.pool) ?? new Turns(seams)
+  turnsOf.set(driver.pool, turns)
   const statements = new Statements(settings.schema)
   const deadlines = new Deadlines(seams)
-  return { pool, settings, statements, seams, turns, deadlines }
+  return { driver, settings, statements, seams, turns, deadlines }
 }
 
 /** Checks what the caller presents, before anything is sent. */
-export function callOf<C extends PgClient>(parts: Parts<C>, fenced: Fenced): Call {
+export function callOf<Tx>(parts: Parts<Tx>, fenced: Fenced): Call {
   checkFenced(fenced)
   const { settings, seams } = parts
   const claim: Claim = {
@@ -56,7 +52,7 @@ export function callOf<C extends PgClient>(parts: Parts<C>, fenced: Fenced): Cal
 
 /** Runs `work` when no other call of this lease runs on the same record in this process. */
 export function inTurn<T>(
-  { turns, statements }: Pick<Parts<PgClient>, 'turns' | 'statements'>,
+  { turns, statements }: Pick<Parts<unknown>, 'turns' | 'statements'>,
   { claim, bound }: Call,
   work: () => Promise<T>,
 ): Promise<T> {

@@ -2,19 +2,17 @@
  * The claim itself: raise the fence to the presented token and draw `seq`, in one statement under
  * the row's lock, or say why not.
  *
- * In a transaction of the guard's own it travels together with BEGIN, as one text and one round trip:
- * PostgreSQL keeps the statement prepared for each connection, and the text EXECUTEs it. A connection
- * that forgets it (a pooler that hands out another server session, DISCARD ALL) answers 26000; from
- * then on that connection gets the statement by itself. The time-outs are set inside the claim: it
- * stays the first statement, so that no snapshot is older than it, and a claim that is refused, which
- * leaves the row locked, is bounded too.
+ * In a transaction of the guard's own it travels together with BEGIN, in one round trip; how, is the
+ * driver's affair (`Wire.open`). The time-outs are set inside the claim: it stays the first statement,
+ * so that no snapshot is older than it, and a claim that is refused, which leaves the row locked, is
+ * bounded too.
  *
  * Rejected: SELECT, then UPDATE: the fence went back from 6 to 5, because both transactions read
  * before either wrote. Counting `seq` in the process: see statements.ts. SET LOCAL with the number in
  * its text: before PostgreSQL 17 every number is a statement of its own to pg_stat_statements, and
  * pushes the user's statements out of it; inside the claim the time-outs also cost less.
  */
-import { type PgClient, quoteLiteral, sqlState } from '../../clients/postgres.ts'
+import type { Ask } from '../../clients/postgres-wire.ts'
 import type { Fenced } from '../../core/backend.ts'
 import {
   GuardBusyError,
@@ -41,9 +39,6 @@ export type Claimed = Readonly<{ seq: bigint; repeat: boolean }>
 
 /** As a driver gives it. */
 type Row = Readonly<Record<string, unknown>>
-
-/** Sends one statement with arguments, inside whatever transaction is meant. */
-export type Ask = (text: string, values: string[]) => Promise<{ readonly rows: readonly Row[] }>
 
 export function readRow(row: Row | undefined): FenceRow | null {
   if (row === undefined) return null
@@ -106,27 +101,8 @@ function repeatOrRefusal(row: FenceRow, claim: Claim, fenced: Fenced): bigint | 
   return row.op === claim.op ? row.seq : null
 }
 
-/**
- * How a connection takes the claim: `new` has never met the statement, `prepared` has it, `plain`
- * forgets it. By the statement's own name, because two guards may share a connection.
- */
-type Form = 'new' | 'prepared' | 'plain'
-const forms = new WeakMap<PgClient, Map<string, Form>>()
-
-function formOf(client: PgClient, name: string): Form {
-  return forms.get(client)?.get(name) ?? 'new'
-}
-
-function setForm(client: PgClient, name: string, form: Form): void {
-  const own = forms.get(client) ?? new Map<string, Form>()
-  forms.set(client, own.set(name, form))
-}
-
-const STATEMENT_EXISTS = '42P05'
-const STATEMENT_MISSING = '26000'
-
 export interface Opening {
-  readonly session: Session<PgClient>
+  readonly session: Session<unknown>
   readonly statements: Statements
   readonly isolation: PostgresIsolation | undefined
   readonly claim: Claim
@@ -138,42 +114,12 @@ export interface Opening {
 
 /** Begins a transaction, bounds it and claims in it. */
 export async function beginAndClaim(opening: Opening): Promise<Claimed> {
-  const { session, statements, claim, fenced, answerMs } = opening
-  const seq = drawnSeq(await begin(opening))
+  const { session, statements, claim, fenced, limitMs, answerMs } = opening
+  const begin = beginText(opening.isolation)
+  const values = [...claimValues(claim), String(limitMs)]
+  const { rows } = await session.open(begin, statements.boundedClaim, values, answerMs)
+  const seq = drawnSeq(rows[0])
   if (seq !== null) return { seq, repeat: false }
   const ask: Ask = (text, values) => session.send(text, values, answerMs)
   return claimByParts(ask, statements, claim, fenced, true)
-}
-
-/** @returns What the claim answered. */
-async function begin(opening: Opening): Promise<Row | undefined> {
-  const { session, statements, claim, limitMs, answerMs } = opening
-  const name = statements.preparedName
-  const begin = beginText(opening.isolation)
-  const values = [...claimValues(claim), String(limitMs)]
-  for (;;) {
-    const form = formOf(session.client, name)
-    if (form === 'plain') {
-      await session.send(begin, undefined, answerMs)
-      return (await session.send(statements.boundedClaim, values, answerMs)).rows[0]
-    }
-    const execute = `EXECUTE ${name}(${values.map(quoteLiteral).join(', ')})`
-    const text = [begin, ...(form === 'new' ? [statements.prepare] : []), execute].join('; ')
-    try {
-      const { rows } = await session.send(text, undefined, answerMs)
-      setForm(session.client, name, 'prepared')
-      return rows[0]
-    } catch (error) {
-      const next = nextForm(form, sqlState(error))
-      if (next === null) throw error
-      setForm(session.client, name, next)
-      await session.send('ROLLBACK', undefined, answerMs)
-    }
-  }
-}
-
-/** Each form is left at most once, never for an earlier one, so that `begin` comes to an end. */
-function nextForm(form: Form, state: string | null): Form | null {
-  if (form === 'new' && state === STATEMENT_EXISTS) return 'prepared'
-  return form === 'prepared' && state === STATEMENT_MISSING ? 'plain' : null
 }

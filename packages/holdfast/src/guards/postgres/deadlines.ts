@@ -27,6 +27,10 @@ export class Deadlines {
     this.#seams = seams
   }
 
+  nowMs(): number {
+    return this.#seams.nowMs()
+  }
+
   start(wait: Wait, withinMs: number): void {
     wait.untilMs = this.#seams.nowMs() + withinMs
     this.#waits.add(wait)

@@ -1,15 +1,17 @@
 /** The guard for PostgreSQL, put together. */
-import type { PgClient, PgPool } from '../../clients/postgres.ts'
+import { isPgPool, type PgClient, type PgPool, pgDriver } from '../../clients/pg-pool.ts'
+import { isPostgresJs, type PostgresJs, postgresJsDriver } from '../../clients/postgres-js.ts'
+import type { Driver } from '../../clients/postgres-wire.ts'
 import type { Fenced } from '../../core/backend.ts'
 import { InvalidArgumentError, OutcomeUnknownError } from '../../core/errors.ts'
 import type { TransactionalGuard } from '../../core/guard.ts'
 import { type Seams, systemSeams } from '../../core/seams.ts'
 import { beginAndAdopt } from './adopting.ts'
 import { type Call, callOf, inTurn, type Parts, partsOf } from './call.ts'
-import { type Ask, beginAndClaim, type Claimed, claimByParts, readRow } from './claiming.ts'
+import { beginAndClaim, type Claimed, claimByParts, readRow } from './claiming.ts'
 import { ddlOf, migrate } from './migrate.ts'
 import { type PostgresGuardOptions, readGuardOptions, storableText } from './options.ts'
-import { borrow, transactionStatus } from './session.ts'
+import { borrow } from './session.ts'
 import { claimFailed, claimFailedInside, runGuarded } from './transaction.ts'
 
 /** The guard that `postgresGuard` makes; `Tx` is your pool's own client type. */
@@ -30,29 +32,33 @@ export interface PostgresGuard<Tx> extends TransactionalGuard<Tx> {
 export function postgresGuardWith<C extends PgClient>(
   pool: PgPool<C>,
   options: PostgresGuardOptions | undefined,
+  seams?: Seams,
+): PostgresGuard<C>
+export function postgresGuardWith<Tx>(
+  sql: PostgresJs<Tx>,
+  options: PostgresGuardOptions | undefined,
+  seams?: Seams,
+): PostgresGuard<Tx>
+export function postgresGuardWith(
+  pool: unknown,
+  options: PostgresGuardOptions | undefined,
   seams: Seams = systemSeams,
-): PostgresGuard<C> {
-  if (typeof (pool as Partial<PgPool<C>> | null | undefined)?.connect !== 'function') {
-    throw new InvalidArgumentError('pool', pool, 'a Pool of pg, or anything with its connect()')
-  }
-  return new PoolGuard(partsOf(pool, readGuardOptions(options), seams))
+): PostgresGuard<never> {
+  return new PoolGuard(partsOf(driverOf(pool, seams), readGuardOptions(options), seams))
 }
 
-/** A pool has the shape of a client, but each of its statements is a transaction of its own. */
-function checkTx<C extends PgClient>(tx: C, pool: PgPool<C>): C {
-  const shape = tx as { query?: unknown; totalCount?: unknown } | null
-  const isPool = (tx as unknown) === pool || typeof shape?.totalCount === 'number'
-  if (isPool || typeof shape?.query !== 'function') {
-    throw new InvalidArgumentError('tx', tx, 'the client inside whose transaction to claim')
-  }
-  return tx
+function driverOf(pool: unknown, seams: Seams): Driver<never> {
+  if (isPgPool(pool)) return pgDriver(pool) as Driver<never>
+  if (isPostgresJs(pool)) return postgresJsDriver(pool, seams) as Driver<never>
+  const allowed = 'a Pool of pg, or anything with its connect(); or the sql of postgres 3.4'
+  throw new InvalidArgumentError('pool', pool, allowed)
 }
 
-class PoolGuard<C extends PgClient> implements PostgresGuard<C> {
+class PoolGuard<Tx> implements PostgresGuard<Tx> {
   readonly ddl: string
-  readonly #parts: Parts<C>
+  readonly #parts: Parts<Tx>
 
-  constructor(parts: Parts<C>) {
+  constructor(parts: Parts<Tx>) {
     this.#parts = parts
     this.ddl = ddlOf(parts.settings.schema)
   }
@@ -61,21 +67,21 @@ class PoolGuard<C extends PgClient> implements PostgresGuard<C> {
     return migrate(this.#parts)
   }
 
-  async claim(lease: Fenced, tx?: C): Promise<{ readonly seq: bigint }> {
+  async claim(lease: Fenced, tx?: Tx): Promise<{ readonly seq: bigint }> {
     const call = callOf(this.#parts, lease)
     call.bound.assertValid()
-    if (tx !== undefined) return this.#claimIn(checkTx(tx, this.#parts.pool), call)
-    const work = async (_client: C, { seq }: Claimed): Promise<{ seq: bigint }> => ({ seq })
+    if (tx !== undefined) return this.#claimIn(tx, call)
+    const work = async (_tx: Tx, { seq }: Claimed): Promise<{ seq: bigint }> => ({ seq })
     return inTurn(this.#parts, call, () => runGuarded(this.#parts, call, beginAndClaim, work))
   }
 
-  async transaction<T>(lease: Fenced, fn: (tx: C) => Promise<T>): Promise<T> {
+  async transaction<T>(lease: Fenced, fn: (tx: Tx) => Promise<T>): Promise<T> {
     if (typeof fn !== 'function') throw new InvalidArgumentError('fn', fn, 'a function')
     const call = callOf(this.#parts, lease)
     call.bound.assertValid()
-    const work = (client: C, { repeat }: Claimed): Promise<T> => {
+    const work = (tx: Tx, { repeat }: Claimed): Promise<T> => {
       if (repeat) throw new OutcomeUnknownError('this very call was committed before')
-      return fn(client)
+      return fn(tx)
     }
     return inTurn(this.#parts, call, () => runGuarded(this.#parts, call, beginAndClaim, work))
   }
@@ -89,8 +95,8 @@ class PoolGuard<C extends PgClient> implements PostgresGuard<C> {
 
   async highest(resource: string): Promise<Omit<Fenced, 'lockName'> | null> {
     storableText('resource', resource)
-    const { pool, statements, settings, deadlines } = this.#parts
-    const session = await borrow(pool, settings.timeoutMs, deadlines)
+    const { driver, statements, settings, deadlines } = this.#parts
+    const session = await borrow(driver, settings.timeoutMs, deadlines)
     try {
       const { rows } = await session.send(statements.read, [resource], settings.timeoutMs)
       session.giveBack()
@@ -103,12 +109,9 @@ class PoolGuard<C extends PgClient> implements PostgresGuard<C> {
   }
 
   /** The transaction is the caller's: nothing is set, retried or rolled back in it here. */
-  async #claimIn(tx: C, { claim, fenced }: Call): Promise<{ seq: bigint }> {
-    if (transactionStatus(tx) === 'I') {
-      throw new InvalidArgumentError('tx', tx, 'a client inside a transaction: send BEGIN first')
-    }
-    const { statements, settings } = this.#parts
-    const ask: Ask = (text, values) => tx.query(text, values)
+  async #claimIn(tx: Tx, { claim, fenced }: Call): Promise<{ seq: bigint }> {
+    const { driver, statements, settings } = this.#parts
+    const ask = driver.inside(tx)
     try {
       const { seq } = await claimByParts(ask, statements, claim, fenced)
       return { seq }

@@ -1,5 +1,5 @@
 /** Creates the guard's table, once, however many processes start at the same time. */
-import { type PgClient, sqlState, unavailable } from '../../clients/postgres.ts'
+import { sqlState, unavailable } from '../../clients/postgres.ts'
 import { BackendUnavailableError, GuardBusyError, InvalidArgumentError } from '../../core/errors.ts'
 import type { Parts } from './call.ts'
 import { borrow, type Session } from './session.ts'
@@ -26,7 +26,7 @@ export function ddlOf(schema: string): string {
   return `${definitions(schema).join(';\n')};\n`
 }
 
-export async function migrate<C extends PgClient>(parts: Parts<C>): Promise<void> {
+export async function migrate<Tx>(parts: Parts<Tx>): Promise<void> {
   for (let tries = 1; ; tries++) {
     try {
       return await migrateOnce(parts)
@@ -38,9 +38,9 @@ export async function migrate<C extends PgClient>(parts: Parts<C>): Promise<void
   }
 }
 
-async function migrateOnce<C extends PgClient>(parts: Parts<C>): Promise<void> {
+async function migrateOnce<Tx>(parts: Parts<Tx>): Promise<void> {
   const { timeoutMs, schema } = parts.settings
-  const session = await borrow(parts.pool, timeoutMs, parts.deadlines)
+  const session = await borrow(parts.driver, timeoutMs, parts.deadlines)
   const answerMs = 2 * timeoutMs
   try {
     // A role that may not create anything can still find that all is there.
@@ -67,7 +67,7 @@ async function migrateOnce<C extends PgClient>(parts: Parts<C>): Promise<void> {
 
 /** @throws InvalidArgumentError when there is a table `fences` of another shape. */
 async function isComplete(
-  session: Session<PgClient>,
+  session: Session<unknown>,
   schema: string,
   answerMs: number,
 ): Promise<boolean> {
@@ -91,7 +91,7 @@ async function isComplete(
   return true
 }
 
-function explain<C extends PgClient>({ settings }: Parts<C>, error: unknown): unknown {
+function explain<Tx>({ settings }: Parts<Tx>, error: unknown): unknown {
   const { schema } = settings
   const state = sqlState(error)
   if (state === '42501') {

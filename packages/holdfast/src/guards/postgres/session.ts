@@ -1,68 +1,53 @@
 /**
  * A connection that the pool lent for one guarded call.
  *
- * Whatever happens, it is given back once or destroyed once, and no `error` of its client goes
- * unheard: a server that ends an idle transaction (25P03) reports it there, and an unheard one ends
- * the process.
+ * Whatever happens, it is given back once or destroyed once, and no failure of it goes unheard.
  */
-import {
-  isCausedBy,
-  isConnectionLoss,
-  lastAnswer,
-  type PgAnswer,
-  type PgClient,
-  type PgPool,
-  type PgPooled,
-  unavailable,
-} from '../../clients/postgres.ts'
+import { isCausedBy, isConnectionLoss, unavailable } from '../../clients/postgres.ts'
+import type { Driver, PgAnswer, Preparable, Wire } from '../../clients/postgres-wire.ts'
 import { BackendUnavailableError } from '../../core/errors.ts'
 import type { Deadlines, Wait } from './deadlines.ts'
 
 /** A ROLLBACK waits for nothing; one that takes longer is not going to be answered. */
 const ROLLBACK_MS = 2000
 
-/** What we use of the driver's connection below its client, where there is one. */
-type Wired = { readonly connection?: { readonly stream?: { destroy?(): void } } }
-
-/** The driver tells its transaction status since version 8.21: I idle, T in one, E in a failed one. */
-type WithStatus = { getTransactionStatus?(): string | null }
-
-/** As the driver tells it; null: it does not. */
-export function transactionStatus(client: PgClient): string | null {
-  return (client as WithStatus).getTransactionStatus?.() ?? null
-}
-
-export class Session<C extends PgClient> {
-  readonly client: C
-  readonly #pooled: PgPooled<C>
+export class Session<Tx> {
+  /** What the user's function works with. */
+  readonly tx: Tx
+  readonly #wire: Wire<Tx>
   readonly #deadlines: Deadlines
   #isOver = false
   /** Why the connection is of no more use. */
-  #failure: unknown = null
+  #failure: { readonly why: unknown; readonly atMs: number } | null = null
 
-  constructor(pooled: PgPooled<C>, deadlines: Deadlines) {
-    this.client = pooled
-    this.#pooled = pooled
+  constructor(wire: Wire<Tx>, deadlines: Deadlines) {
+    this.tx = wire.tx
+    this.#wire = wire
     this.#deadlines = deadlines
-    pooled.on?.('error', this.#onError)
+    wire.listen((error) => this.#fail(error))
   }
 
   /** For the answer to the one statement of ours that is on its way. */
   readonly #wait: Wait = {
     untilMs: 0,
     onEnd: () => {
-      this.#failure ??= new BackendUnavailableError('down', 'PostgreSQL: no answer in time')
+      this.#fail(new BackendUnavailableError('down', 'PostgreSQL: no answer in time'))
       this.destroy()
     },
   }
 
-  readonly #onError = (error: unknown): void => {
+  #fail(why: unknown): void {
     // The first says why; what follows only says that the connection is gone.
-    this.#failure ??= error
+    this.#failure ??= { why, atMs: this.#deadlines.nowMs() }
   }
 
   get failure(): unknown {
-    return this.#failure
+    return this.#failure?.why ?? null
+  }
+
+  /** When `failure` came. */
+  get failedAtMs(): number | null {
+    return this.#failure?.atMs ?? null
   }
 
   /** Whether a statement could still reach the server. */
@@ -70,20 +55,38 @@ export class Session<C extends PgClient> {
     return !this.#isOver && this.#failure === null
   }
 
+  /** Of the transaction: I none, T in one, E in a failed one; null: the driver does not tell. */
+  get status(): string | null {
+    return this.#wire.status()
+  }
+
   /** Of a connection that is over: whether `error` says no more than that. */
   isOwnEnd(error: unknown): boolean {
-    return isCausedBy(error, this.#failure) || isConnectionLoss(error)
+    return isCausedBy(error, this.failure) || isConnectionLoss(error)
   }
 
   /**
    * Sends one text; several statements in it are one round trip, and the last one's answer counts.
    * Without an answer within `withinMs` the connection is destroyed, which makes the driver reject.
    */
-  async send(text: string, values: string[] | undefined, withinMs: number): Promise<PgAnswer> {
+  send(text: string, values: string[] | undefined, withinMs: number): Promise<PgAnswer> {
+    return this.#within(withinMs, () => this.#wire.query(text, values))
+  }
+
+  /** Begins a transaction by `begin` and sends `statement` as its first, with the same bound. */
+  open(
+    begin: string,
+    statement: Preparable,
+    values: string[],
+    withinMs: number,
+  ): Promise<PgAnswer> {
+    return this.#within(withinMs, () => this.#wire.open(begin, statement, values))
+  }
+
+  async #within(withinMs: number, sent: () => Promise<PgAnswer>): Promise<PgAnswer> {
     this.#deadlines.start(this.#wait, withinMs)
     try {
-      const { client } = this
-      return lastAnswer(await (values ? client.query(text, values) : client.query(text)))
+      return await sent()
     } finally {
       this.#deadlines.stop(this.#wait)
     }
@@ -99,7 +102,7 @@ export class Session<C extends PgClient> {
       if (this.isUsable) await this.send('ROLLBACK', undefined, ROLLBACK_MS)
     } catch (error) {
       // The caller has a reason of its own for the rollback, and that is what it must see.
-      this.#failure ??= error
+      this.#fail(error)
     }
     const wasAlive = this.isUsable
     this.giveBack()
@@ -108,28 +111,15 @@ export class Session<C extends PgClient> {
 
   giveBack(): void {
     if (!this.isUsable) return this.destroy()
-    this.#end(false)
-    this.#pooled.removeListener?.('error', this.#onError)
+    this.#isOver = true
+    this.#wire.giveBack()
   }
 
   /** The server ends the transaction when it sees the connection gone. */
   destroy(): void {
     if (this.#isOver) return
-    const { connection } = this.client as Wired
-    // The socket first: what the server still sends would reach the pool as an `error` event of a
-    // connection that it has already written off, and an unheard one ends the process. Our own
-    // listener stays for the same reason.
-    connection?.stream?.destroy?.()
-    this.#end(true)
-  }
-
-  #end(destroy: boolean): void {
     this.#isOver = true
-    try {
-      this.#pooled.release(destroy)
-    } catch {
-      // Only when it was released already, by whoever was not to: there is nothing left to give back.
-    }
+    this.#wire.destroy()
   }
 }
 
@@ -140,11 +130,11 @@ export class Session<C extends PgClient> {
  *   that comes too late is given back at once.
  * @throws BackendUnavailableError.
  */
-export function borrow<C extends PgClient>(
-  pool: PgPool<C>,
+export function borrow<Tx>(
+  driver: Driver<Tx>,
   withinMs: number,
   deadlines: Deadlines,
-): Promise<Session<C>> {
+): Promise<Session<Tx>> {
   return new Promise((resolve, reject) => {
     let isWaiting = true
     const wait: Wait = {
@@ -156,11 +146,11 @@ export function borrow<C extends PgClient>(
       },
     }
     deadlines.start(wait, withinMs)
-    connect(pool).then(
-      (pooled) => {
-        if (!isWaiting) return pooled.release()
+    driver.lend().then(
+      (wire) => {
+        if (!isWaiting) return wire.giveBack()
         deadlines.stop(wait)
-        resolve(new Session(pooled, deadlines))
+        resolve(new Session(wire, deadlines))
       },
       (error) => {
         deadlines.stop(wait)
@@ -168,9 +158,4 @@ export function borrow<C extends PgClient>(
       },
     )
   })
-}
-
-/** A pool that throws instead of rejecting rejects here. */
-async function connect<C extends PgClient>(pool: PgPool<C>): Promise<PgPooled<C>> {
-  return pool.connect()
 }

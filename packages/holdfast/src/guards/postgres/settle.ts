@@ -16,7 +16,6 @@
  * still on its way applies it. Hence the probe: an insertion of the same key waits for the other one,
  * and everything here is rolled back.
  */
-import type { PgClient } from '../../clients/postgres.ts'
 import { type Parts, pause } from './call.ts'
 import { type FenceRow, readRow } from './claiming.ts'
 import { borrow } from './session.ts'
@@ -32,8 +31,8 @@ const RETRY_DELAY_MS = 50
 const RETRY_DELAY_MS_MAX = 1000
 
 /** @param limitMs The time-outs of the transaction in question. */
-export async function settle<C extends PgClient>(
-  parts: Parts<C>,
+export async function settle<Tx>(
+  parts: Parts<Tx>,
   claim: Claim,
   seq: bigint,
   limitMs: number,
@@ -52,13 +51,13 @@ export async function settle<C extends PgClient>(
   }
 }
 
-async function look<C extends PgClient>(
-  { pool, statements, deadlines }: Parts<C>,
+async function look<Tx>(
+  { driver, statements, deadlines }: Parts<Tx>,
   claim: Claim,
   seq: bigint,
   restMs: number,
 ): Promise<Settled> {
-  const session = await borrow(pool, restMs, deadlines)
+  const session = await borrow(driver, restMs, deadlines)
   try {
     await session.send(`${beginText('read committed')}; ${limitsText(restMs)}`, undefined, restMs)
     const probed = await session.send(statements.probe, [claim.resource], restMs)

@@ -20,6 +20,7 @@
  */
 import { createHash } from 'node:crypto'
 import { quoteIdentifier } from '../../clients/postgres.ts'
+import type { Preparable } from '../../clients/postgres-wire.ts'
 import type { PostgresIsolation } from './options.ts'
 
 /** What a claim presents, all as text. */
@@ -66,10 +67,7 @@ export class Statements {
    * The same as the first statement of a transaction of the guard's own, which it bounds, before it
    * touches the row, by a sixth argument: milliseconds as text.
    */
-  readonly boundedClaim: string
-  /** Makes `boundedClaim` known to the session under the name `preparedName`. */
-  readonly prepare: string
-  readonly preparedName: string
+  readonly boundedClaim: Preparable
   /** Argument: resource. One row or none. */
   readonly read: string
   readonly readLocked: string
@@ -84,13 +82,12 @@ export class Statements {
     const presented = 'CAST($1 AS text), CAST($2 AS bigint), $3, 1, $4, $5'
     this.claim = claimText(this.table, `VALUES (${presented})`)
     const bounds = `(SELECT ${limitsExpression('$6')}) IS NOT NULL`
-    this.boundedClaim = claimText(this.table, `SELECT ${presented} WHERE ${bounds}`)
+    const text = claimText(this.table, `SELECT ${presented} WHERE ${bounds}`)
     // The name says which text it is, so that two guards, or two versions of this package, on one
     // connection can never execute each other's.
-    const digest = createHash('sha256').update(this.boundedClaim).digest('hex')
-    this.preparedName = `holdfast_claim_${digest.slice(0, 16)}`
-    const types = '(text, bigint, text, text, text, text)'
-    this.prepare = `PREPARE ${this.preparedName} ${types} AS ${this.boundedClaim}`
+    const digest = createHash('sha256').update(text).digest('hex')
+    const name = `holdfast_claim_${digest.slice(0, 16)}`
+    this.boundedClaim = { name, types: '(text, bigint, text, text, text, text)', text }
     const columns =
       'CAST(f.token AS text) AS token, f.owner, CAST(f.seq AS text) AS seq, f.op, f.source'
     this.read = `SELECT ${columns} FROM ${this.table} AS f WHERE f.resource = $1`

@@ -15,7 +15,7 @@
  * would land inside savepoints, cursors and COPY, and a running statement could not be reached.
  * Giving up on `work` when the lease is lost: it would go on unseen.
  */
-import { type PgClient, sqlState, unavailable } from '../../clients/postgres.ts'
+import { ClosedWhileIdle, sqlState, unavailable } from '../../clients/postgres.ts'
 import {
   GuardBusyError,
   InvalidArgumentError,
@@ -25,11 +25,11 @@ import {
 import { type Bound, onLoss } from './bound.ts'
 import { type Call, type Parts, pause } from './call.ts'
 import type { Claimed, Opening } from './claiming.ts'
-import { borrow, type Session, transactionStatus } from './session.ts'
+import { borrow, type Session } from './session.ts'
 import { settle } from './settle.ts'
 
 /** May run several times; must not end the transaction, nor release the client. */
-export type Work<C extends PgClient, T> = (client: C, claimed: Claimed) => Promise<T>
+export type Work<Tx, T> = (tx: Tx, claimed: Claimed) => Promise<T>
 
 /** After the first run. Each means that another transaction went first. */
 const RETRIES_MAX = 5
@@ -37,14 +37,21 @@ const RETRIES_MAX = 5
 const RETRY_DELAY_MS = 4
 /** The server's own time-out comes first; its answer has to travel. */
 const ANSWER_ALLOWANCE_MS = 1000
+/**
+ * For a driver that does not tell whether a transaction is open: outside of one the server refuses the
+ * savepoint, and does not come to COMMIT.
+ */
+const CHECKED_COMMIT = 'SAVEPOINT holdfast; COMMIT'
+const NO_TRANSACTION = '25P01'
+const TRANSACTION_FAILED = '25P02'
 /** However little validity is left, the answer to a COMMIT that was sent is worth this wait. */
 const COMMIT_MS_MIN = 1000
 
 /** One transaction of a call. */
-type Run<C extends PgClient> = Readonly<{
-  parts: Parts<C>
+type Run<Tx> = Readonly<{
+  parts: Parts<Tx>
   call: Call
-  session: Session<C>
+  session: Session<Tx>
   limitMs: number
   beganAtMs: number
 }>
@@ -54,11 +61,11 @@ type Attempt<T> = { readonly value: T } | { readonly again: unknown }
 /** Begins the transaction and writes the fence's record: an ordinary claim, or an adoption. */
 export type Begin = (opening: Opening) => Promise<Claimed>
 
-export async function runGuarded<C extends PgClient, T>(
-  parts: Parts<C>,
+export async function runGuarded<Tx, T>(
+  parts: Parts<Tx>,
   call: Call,
   begin: Begin,
-  work: Work<C, T>,
+  work: Work<Tx, T>,
 ): Promise<T> {
   const { bound, claim } = call
   for (let retries = 0; ; retries++) {
@@ -74,16 +81,16 @@ export async function runGuarded<C extends PgClient, T>(
   }
 }
 
-async function attemptOnce<C extends PgClient, T>(
-  parts: Parts<C>,
+async function attemptOnce<Tx, T>(
+  parts: Parts<Tx>,
   call: Call,
   begin: Begin,
-  work: Work<C, T>,
+  work: Work<Tx, T>,
 ): Promise<Attempt<T>> {
   const { bound, claim, fenced } = call
   const session = await borrowFor(parts, bound)
   const limitMs = bound.limitMs()
-  const run: Run<C> = { parts, call, session, limitMs, beganAtMs: parts.seams.nowMs() }
+  const run: Run<Tx> = { parts, call, session, limitMs, beganAtMs: parts.seams.nowMs() }
   const unwatch = onLoss(bound, () => session.destroy())
   let claimed: Claimed | null = null
   let value: T
@@ -93,7 +100,7 @@ async function attemptOnce<C extends PgClient, T>(
     const { isolation } = settings
     const opening = { session, statements, isolation, claim, fenced, limitMs, answerMs }
     claimed = await begin(opening)
-    value = await work(session.client, claimed)
+    value = await work(session.tx, claimed)
   } catch (error) {
     unwatch()
     const wasAlive = await session.rollBack()
@@ -105,10 +112,10 @@ async function attemptOnce<C extends PgClient, T>(
 }
 
 /** The pool may keep a call waiting until its lease is over. */
-async function borrowFor<C extends PgClient>(parts: Parts<C>, bound: Bound): Promise<Session<C>> {
-  let session: Session<C> | null = null
+async function borrowFor<Tx>(parts: Parts<Tx>, bound: Bound): Promise<Session<Tx>> {
+  let session: Session<Tx> | null = null
   try {
-    session = await borrow(parts.pool, bound.remainingMs(), parts.deadlines)
+    session = await borrow(parts.driver, bound.remainingMs(), parts.deadlines)
     bound.assertValid()
     return session
   } catch (error) {
@@ -118,22 +125,15 @@ async function borrowFor<C extends PgClient>(parts: Parts<C>, bound: Bound): Pro
   }
 }
 
-async function commit<C extends PgClient, T>(
-  run: Run<C>,
-  claimed: Claimed,
-  value: T,
-): Promise<Attempt<T>> {
+async function commit<Tx, T>(run: Run<Tx>, claimed: Claimed, value: T): Promise<Attempt<T>> {
   const { call, session } = run
   if (!session.isUsable) {
     session.destroy()
     throw explain(run, session.failure, false, false)
   }
-  if (transactionStatus(session.client) === 'I') {
+  if (session.status === 'I') {
     session.giveBack()
-    throw new OutcomeUnknownError(
-      'the function given to transaction() ended the transaction itself: what it did before was ' +
-        'applied or rolled back by that, and what it did after was not guarded',
-    )
+    throw endedByFn()
   }
   const lost = call.bound.loss()
   if (lost !== null) {
@@ -142,7 +142,8 @@ async function commit<C extends PgClient, T>(
   }
   try {
     const withinMs = Math.max(call.bound.remainingMs(), COMMIT_MS_MIN)
-    const { command } = await session.send('COMMIT', undefined, withinMs)
+    const text = session.status === null ? CHECKED_COMMIT : 'COMMIT'
+    const { command } = await session.send(text, undefined, withinMs)
     session.giveBack()
     if (command === 'ROLLBACK') throw swallowed()
     return { value }
@@ -152,9 +153,16 @@ async function commit<C extends PgClient, T>(
   }
 }
 
+function endedByFn(): OutcomeUnknownError {
+  return new OutcomeUnknownError(
+    'the function given to transaction() ended the transaction itself: what it did before was ' +
+      'applied or rolled back by that, and what it did after was not guarded',
+  )
+}
+
 /** COMMIT was sent and not confirmed. */
-async function commitFailed<C extends PgClient, T>(
-  run: Run<C>,
+async function commitFailed<Tx, T>(
+  run: Run<Tx>,
   claimed: Claimed,
   value: T,
   error: unknown,
@@ -162,8 +170,11 @@ async function commitFailed<C extends PgClient, T>(
   const { parts, call, session, limitMs } = run
   // The server refused it only if it says so and the session goes on. A driver that merely stopped
   // waiting would get its answer to a ROLLBACK too, behind the COMMIT's.
-  if (sqlState(error) !== null && (await session.rollBack())) {
+  const state = sqlState(error)
+  if (state !== null && (await session.rollBack())) {
     if (isSerializationFailure(error)) return { again: error }
+    if (state === NO_TRANSACTION) throw endedByFn()
+    if (state === TRANSACTION_FAILED) throw swallowed()
     throw explain(run, error, true, true)
   }
   session.destroy()
@@ -197,15 +208,11 @@ function isSerializationFailure(error: unknown): boolean {
  * @param wasAlive Whether the connection still answered.
  * @param isTheirs The error comes out of the user's function, or is about what it did.
  */
-function explain<C extends PgClient>(
-  run: Run<C>,
-  error: unknown,
-  wasAlive: boolean,
-  isTheirs: boolean,
-): unknown {
+function explain<Tx>(run: Run<Tx>, error: unknown, wasAlive: boolean, isTheirs: boolean): unknown {
   const { call, session, limitMs } = run
   const { resource } = call.claim
-  const elapsedMs = run.parts.seams.nowMs() - run.beganAtMs
+  const endedAtMs = session.failedAtMs ?? run.parts.seams.nowMs()
+  const elapsedMs = endedAtMs - run.beganAtMs
   // Two clocks that differ by 1 % at most, and time-outs in whole milliseconds.
   const slackMs = 2 + limitMs / 100
   const state = sqlState(error)
@@ -216,7 +223,10 @@ function explain<C extends PgClient>(
   if (isCut || isOver) {
     const lost = call.bound.loss(slackMs)
     if (lost !== null) return lost.error
-    const wasIdle = state === '25P03' || sqlState(session.failure) === '25P03'
+    const wasIdle =
+      state === '25P03' ||
+      sqlState(session.failure) === '25P03' ||
+      (session.failure instanceof ClosedWhileIdle && elapsedMs >= limitMs - slackMs)
     if (isCut || (isOver && wasIdle)) {
       const what =
         state === '55P03'
@@ -250,6 +260,7 @@ export function claimFailedInside(schema: string, resource: string, error: unkno
   }
   // A serialization failure, a cancel and a transaction that failed before (25P02) are for whoever
   // began the transaction.
-  const isTheirs = isSerializationFailure(error) || state === '57014' || state === '25P02'
+  const isTheirs =
+    isSerializationFailure(error) || state === '57014' || state === TRANSACTION_FAILED
   return isTheirs ? error : claimFailed(schema, error)
 }

@@ -47,9 +47,8 @@ describe('the prepared statement', () => {
   // One name for two texts: the guard of one schema would execute that of another.
   it('has a name that follows from its text', () => {
     const [one, same, other] = [new Statements('a'), new Statements('a'), new Statements('b')]
-    expect(one.preparedName).toBe(same.preparedName)
-    expect(one.preparedName).not.toBe(other.preparedName)
-    expect(one.preparedName.length).toBeLessThanOrEqual(63)
-    expect(one.prepare).toContain(`PREPARE ${one.preparedName} `)
+    expect(one.boundedClaim.name).toBe(same.boundedClaim.name)
+    expect(one.boundedClaim.name).not.toBe(other.boundedClaim.name)
+    expect(one.boundedClaim.name.length).toBeLessThanOrEqual(63)
   })
 })

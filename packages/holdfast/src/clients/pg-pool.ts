@@ -1,0 +1,180 @@
+/**
+ * The driver `pg`, or anything of its shape: structural types, and its pool as a `Driver`.
+ *
+ * The first statement of a transaction travels together with BEGIN, as one text and one round trip:
+ * the session keeps it prepared, and the text EXECUTEs it. A connection that forgets it (a pooler that
+ * hands out another server session, DISCARD ALL) answers 26000; from then on that connection gets the
+ * statement written out, which costs no round trip either, but parsing and planning.
+ */
+import { InvalidArgumentError } from '../core/errors.ts'
+import { inlined, quoteLiteral, sqlState } from './postgres.ts'
+import type { Ask, Driver, PgAnswer, Preparable, Wire } from './postgres-wire.ts'
+
+/** A client of `pg` (Client, PoolClient), or anything of that shape. */
+export interface PgClient {
+  query(
+    text: string,
+    values?: unknown[],
+    // The driver's rows are `any`; `unknown` here would keep its clients from fitting.
+  ): Promise<{
+    // biome-ignore lint/suspicious/noExplicitAny: what the driver declares.
+    rows: any[]
+    rowCount: number | null
+  }>
+  // biome-ignore lint/suspicious/noExplicitAny: each event of the driver has arguments of its own.
+  on?(event: string, listener: (...args: any[]) => void): unknown
+  // biome-ignore lint/suspicious/noExplicitAny: the same.
+  removeListener?(event: string, listener: (...args: any[]) => void): unknown
+}
+
+/** A client that a pool lent; `true` ends its connection instead of keeping it. */
+export type PgPooled<C extends PgClient> = C & { release(destroy?: boolean): void }
+
+/** A `Pool` of `pg`. Both overloads stand here because `C` is inferred only from the whole set. */
+export interface PgPool<C extends PgClient> {
+  connect(): Promise<PgPooled<C>>
+  // biome-ignore lint/suspicious/noExplicitAny: never called by us.
+  connect(callback: any): any
+}
+
+export function isPgPool(pool: unknown): pool is PgPool<PgClient> {
+  return typeof (pool as Partial<PgPool<PgClient>> | null | undefined)?.connect === 'function'
+}
+
+export function pgDriver<C extends PgClient>(pool: PgPool<C>): Driver<C> {
+  return {
+    pool,
+    async lend() {
+      return new PooledClient(await pool.connect())
+    },
+    inside(tx): Ask {
+      checkInside(tx, pool)
+      return (text, values) => tx.query(text, values)
+    },
+  }
+}
+
+/** The driver tells its transaction status since version 8.21. */
+type WithStatus = { getTransactionStatus?(): string | null }
+
+function statusOf(client: PgClient): string | null {
+  return (client as WithStatus).getTransactionStatus?.() ?? null
+}
+
+/** A pool has the shape of a client, but each of its statements is a transaction of its own. */
+function checkInside<C extends PgClient>(tx: C, pool: PgPool<C>): void {
+  const shape = tx as { query?: unknown; totalCount?: unknown } | null
+  const isPool = (tx as unknown) === pool || typeof shape?.totalCount === 'number'
+  if (isPool || typeof shape?.query !== 'function') {
+    throw new InvalidArgumentError('tx', tx, 'the client inside whose transaction to claim')
+  }
+  if (statusOf(tx) === 'I') {
+    throw new InvalidArgumentError('tx', tx, 'a client inside a transaction: send BEGIN first')
+  }
+}
+
+/** Drivers give a list only for several statements. */
+function lastAnswer(answer: unknown): PgAnswer {
+  return (Array.isArray(answer) ? answer.at(-1) : answer) as PgAnswer
+}
+
+/** What we use of the driver's connection below its client, where there is one. */
+type Wired = { readonly connection?: { readonly stream?: { destroy?(): void } } }
+
+/**
+ * How a connection takes a statement with BEGIN: `new` has never met it, `prepared` has it, `plain`
+ * forgets it. By the statement's own name, because two guards may share a connection.
+ */
+type Form = 'new' | 'prepared' | 'plain'
+const forms = new WeakMap<PgClient, Map<string, Form>>()
+
+function setForm(client: PgClient, name: string, form: Form): void {
+  const own = forms.get(client) ?? new Map<string, Form>()
+  forms.set(client, own.set(name, form))
+}
+
+const STATEMENT_EXISTS = '42P05'
+const STATEMENT_MISSING = '26000'
+
+/** Each form is left at most once, never for an earlier one, so that `open` comes to an end. */
+function nextForm(form: Form, state: string | null): Form | null {
+  if (form === 'new' && state === STATEMENT_EXISTS) return 'prepared'
+  return form === 'prepared' && state === STATEMENT_MISSING ? 'plain' : null
+}
+
+function openingText(form: Form, begin: string, statement: Preparable, values: string[]): string {
+  const { name, types, text } = statement
+  if (form === 'plain') return `${begin}; ${inlined(text, values)}`
+  const prepare = form === 'new' ? [`PREPARE ${name} ${types} AS ${text}`] : []
+  const execute = `EXECUTE ${name}(${values.map(quoteLiteral).join(', ')})`
+  return [begin, ...prepare, execute].join('; ')
+}
+
+class PooledClient<C extends PgClient> implements Wire<C> {
+  readonly tx: C
+  readonly #pooled: PgPooled<C>
+  #tell: (error: unknown) => void = () => undefined
+
+  constructor(pooled: PgPooled<C>) {
+    this.tx = pooled
+    this.#pooled = pooled
+    pooled.on?.('error', this.#onError)
+  }
+
+  /**
+   * A server that ends an idle transaction (25P03) reports it by this event, and an unheard one ends
+   * the process.
+   */
+  readonly #onError = (error: unknown): void => this.#tell(error)
+
+  listen(tell: (error: unknown) => void): void {
+    this.#tell = tell
+  }
+
+  async query(text: string, values?: string[]): Promise<PgAnswer> {
+    return lastAnswer(await (values ? this.tx.query(text, values) : this.tx.query(text)))
+  }
+
+  async open(begin: string, statement: Preparable, values: string[]): Promise<PgAnswer> {
+    const { name } = statement
+    for (;;) {
+      const form = forms.get(this.tx)?.get(name) ?? 'new'
+      try {
+        const answer = await this.query(openingText(form, begin, statement, values))
+        if (form === 'new') setForm(this.tx, name, 'prepared')
+        return answer
+      } catch (error) {
+        const next = nextForm(form, sqlState(error))
+        if (next === null) throw error
+        setForm(this.tx, name, next)
+        await this.query('ROLLBACK')
+      }
+    }
+  }
+
+  status(): string | null {
+    return statusOf(this.tx)
+  }
+
+  giveBack(): void {
+    this.#release(false)
+    this.#pooled.removeListener?.('error', this.#onError)
+  }
+
+  destroy(): void {
+    const { connection } = this.tx as Wired
+    // The socket first: what the server still sends would reach the pool as an `error` event of a
+    // connection that it has already written off, and an unheard one ends the process. Our own
+    // listener stays for the same reason.
+    connection?.stream?.destroy?.()
+    this.#release(true)
+  }
+
+  #release(destroy: boolean): void {
+    try {
+      this.#pooled.release(destroy)
+    } catch {
+      // Only when it was released already, by whoever was not to: there is nothing left to give back.
+    }
+  }
+}

@@ -1,0 +1,55 @@
+/**
+ * What the guard needs of a PostgreSQL driver: a connection that is its own for a while.
+ *
+ * Each driver has a file of its own that makes one of these out of what the user passes; nothing
+ * above it knows which driver it is.
+ */
+
+/** What a statement answered; `command` is its tag, for example `COMMIT`. */
+export interface PgAnswer {
+  /** By column name, each a value that `String()` turns into the server's text. */
+  readonly rows: readonly Readonly<Record<string, unknown>>[]
+  readonly command?: string | undefined
+}
+
+/** Sends one statement with arguments and waits for its answer. */
+export type Ask = (text: string, values: string[]) => Promise<PgAnswer>
+
+/** A statement that a session may keep prepared. */
+export interface Preparable {
+  /** Says which text it is: no two texts share a name. */
+  readonly name: string
+  /** Of its arguments, for example `(text, bigint)`. */
+  readonly types: string
+  readonly text: string
+}
+
+/** A connection that was lent. It ends with `giveBack` or `destroy`, once. */
+export interface Wire<Tx> {
+  /** What the user's function works with, in this connection's transaction. */
+  readonly tx: Tx
+  /** Several statements without arguments are one round trip; the last one's answer counts. */
+  query(text: string, values?: string[]): Promise<PgAnswer>
+  /** Sends `begin` and then `statement`, in one round trip as a rule. A failure leaves both undone. */
+  open(begin: string, statement: Preparable, values: string[]): Promise<PgAnswer>
+  /** Of the transaction: I none, T in one, E in a failed one; null: the driver does not tell. */
+  status(): string | null
+  /** Calls `tell` with whatever ends the connection while no statement is on its way. */
+  listen(tell: (error: unknown) => void): void
+  giveBack(): void
+  /** The server ends the transaction when it sees the connection gone. */
+  destroy(): void
+}
+
+/** A user's pool, whichever driver it comes from. */
+export interface Driver<Tx> {
+  /** The user's own object: guards on one pool know each other by it. */
+  readonly pool: object
+  lend(): Promise<Wire<Tx>>
+  /**
+   * For statements inside a transaction that the user began.
+   *
+   * @throws InvalidArgumentError when `tx` is none.
+   */
+  inside(tx: Tx): Ask
+}

@@ -1,0 +1,86 @@
+/** Guards by the driver `postgres` on a private PostgreSQL, with connections of their own. */
+import postgres from 'postgres'
+import { systemSeams } from '../../src/core/seams.ts'
+import { postgresGuardWith } from '../../src/guards/postgres/guard.ts'
+import type { PostgresGuard, PostgresIsolation } from '../../src/guards/postgres.ts'
+import type { GuardRequest, OpenGuard } from '../../src/testkit/guard-suite-harness.ts'
+import { CONNECTIONS_MAX, type PostgresStand } from './postgres.ts'
+
+export type Tx = postgres.TransactionSql
+export type JsOptions = Readonly<{
+  max?: number
+  prepare?: boolean
+  transform?: { column: (name: string) => string }
+}>
+type Asked = postgres.Sql | Tx
+
+export type OpenPostgresJs = OpenGuard<Tx> & {
+  readonly sql: postgres.Sql
+  readonly guard: PostgresGuard<Tx>
+}
+
+export function openSql(
+  { server }: PostgresStand,
+  port: number = server.port,
+  options: JsOptions = {},
+): postgres.Sql {
+  const { host, user, database } = server.connection
+  return postgres({
+    host,
+    port,
+    user,
+    database,
+    max: CONNECTIONS_MAX,
+    backoff: () => 0.01,
+    ...options,
+  })
+}
+
+export function openPostgresJs(
+  stand: PostgresStand,
+  request: GuardRequest = {},
+  driverOptions: JsOptions = {},
+): OpenPostgresJs {
+  const { port, nonce, isolation, ...rest } = request
+  const sql = openSql(stand, port, driverOptions)
+  const seams = nonce === undefined ? systemSeams : { ...systemSeams, nonce }
+  const options = { ...rest, isolation: isolation as PostgresIsolation | undefined }
+  return {
+    sql,
+    guard: postgresGuardWith(sql, options, seams),
+    async append(tx, resource, entry) {
+      await tx`INSERT INTO entries (resource, entry) VALUES (${resource}, ${entry})`
+    },
+    entriesIn: (tx, resource) => readEntries(tx, resource),
+    entries: (resource) => readEntries(sql, resource),
+    fail: async (tx) => tx`SELECT 1 / 0`,
+    begin: () => beginOwn(sql),
+    close: () => sql.end({ timeout: 1 }),
+  }
+}
+
+/** The driver ends a transaction when its function does, so the function waits to be told how. */
+function beginOwn(sql: postgres.Sql): ReturnType<OpenPostgresJs['begin']> {
+  const rolledBack = new Error('rolled back on purpose')
+  return new Promise((resolve, reject) => {
+    const ended = sql.begin(
+      (tx) =>
+        new Promise<void>((commit, fail) => {
+          const end = async (how: () => void): Promise<void> => {
+            how()
+            await ended.catch((error) => {
+              if (error !== rolledBack) throw error
+            })
+          }
+          resolve({ tx, commit: () => end(commit), rollBack: () => end(() => fail(rolledBack)) })
+        }),
+    )
+    ended.catch(reject)
+  })
+}
+
+async function readEntries(asked: Asked, resource: string): Promise<readonly string[]> {
+  const rows = await asked<{ entry: string }[]>`
+    SELECT entry FROM entries WHERE resource = ${resource} ORDER BY id`
+  return rows.map(({ entry }) => entry)
+}
