@@ -10,6 +10,8 @@ import type { Entry } from './history.ts'
 import type { ArmFindings, ArmRecord, PauseFault } from './scenario.ts'
 
 export type Verdict = 'holds' | 'broken' | 'void'
+/** An arm may also be left out, where the machine lacks what it needs. */
+export type ArmVerdict = Verdict | 'skipped'
 
 /**
  * An arm with protection holds when its claim was true in every round. An arm without must fail in
@@ -30,8 +32,12 @@ export function verdictOf(
   return roundsTrue === 0 ? 'void' : 'broken'
 }
 
-/** One arm without meaning takes the meaning from all: its control is what the others rest on. */
-export function verdictOfAll(arms: readonly { readonly verdict: Verdict }[]): Verdict {
+/**
+ * One arm without meaning takes the meaning from all: its control is what the others rest on. An
+ * arm that was skipped says nothing; if all were, nothing was shown.
+ */
+export function verdictOfAll(arms: readonly { readonly verdict: ArmVerdict }[]): Verdict {
+  if (arms.every(({ verdict }) => verdict === 'skipped')) return 'void'
   if (arms.some(({ verdict }) => verdict === 'void')) return 'void'
   return arms.some(({ verdict }) => verdict === 'broken') ? 'broken' : 'holds'
 }

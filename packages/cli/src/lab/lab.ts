@@ -11,7 +11,8 @@ import { History } from './history.ts'
 import { jsonReport, type RunInfo } from './report/json.ts'
 import { ProgressBars } from './report/progress.ts'
 import { tableReport } from './report/table.ts'
-import { runScenario, type ScenarioResult } from './run.ts'
+import { type Progress, runScenario, type ScenarioResult } from './run.ts'
+import { runTrials } from './run-trials.ts'
 import type { Addresses, Servers } from './scenario.ts'
 import { type KnownScenario, SCENARIOS } from './scenarios/index.ts'
 import {
@@ -21,6 +22,7 @@ import {
   startPostgres,
   startRedis,
 } from './servers/index.ts'
+import type { TrialPlan } from './trial.ts'
 
 export const EXIT = { holds: 0, broken: 1, usage: 2, missingServer: 3 } as const
 
@@ -108,31 +110,34 @@ async function runAll(
   if (!options.json) process.stdout.write(`${headline(options, run)}\n\n`)
   try {
     for (const { scenario, module } of chosen) {
-      history.writeLines([{ run: { ...run, scenario: scenario.name, fault: scenario.fault } }])
+      const fault = scenario.kind === 'rounds' ? { fault: scenario.fault } : {}
+      history.writeLines([{ run: { ...run, scenario: scenario.name, ...fault } }])
       const arms = scenario.arms.map(({ name }) => name)
-      const bars = new ProgressBars(scenario.name, arms, rounds)
+      const plan = planOf(scenario, rounds)
+      const bars = new ProgressBars(scenario.name, arms, plan.rounds * plan.size)
       stop.onSignal = () => bars.stop()
-      const result = await runScenario({
-        scenario,
-        module,
-        addresses: addressesOf(servers),
-        rounds,
-        seed,
-        lanes,
-        kind: pause,
-        history,
-        onProgress: (progress) => bars.update(progress),
-      }).finally(() => bars.stop())
+      const onProgress = (progress: Progress): void => bars.update(progress)
+      const common = { module, addresses: addressesOf(servers), rounds, seed, history, onProgress }
+      const running =
+        scenario.kind === 'rounds'
+          ? runScenario({ ...common, scenario, lanes, kind: pause })
+          : runTrials({ ...common, scenario })
+      const result = await running.finally(() => bars.stop())
       results.push(result)
       for (const error of result.errors) process.stderr.write(`${scenario.name}: ${error}\n`)
       history.forget()
       if (options.json) continue
-      process.stdout.write(`${tableReport(result, scenario.metrics, rounds)}\n\n`)
+      process.stdout.write(`${tableReport(result, scenario.metrics, plan.rounds)}\n\n`)
     }
     return results
   } finally {
     history.close()
   }
+}
+
+/** A scenario of rounds does as many as it is told; a trial says itself what that means for it. */
+function planOf(scenario: KnownScenario['scenario'], rounds: number): TrialPlan {
+  return scenario.kind === 'rounds' ? { rounds, size: 1 } : scenario.plan(rounds)
 }
 
 function headline(options: LabOptions, { commit, node }: RunInfo): string {

@@ -112,7 +112,7 @@ export class Lane {
     const siblings = this.#workers.map((worker) => worker.identity())
     for (const worker of this.#workers) {
       const { role } = worker
-      worker.send({ type: 'set-up', module, role, pauseKind: kind.name, addresses })
+      worker.send({ type: 'set-up-rounds', module, role, pauseKind: kind.name, addresses })
       worker.send({ type: 'siblings', siblings })
     }
     await this.#within(ready, READY_MS_MAX, `starting lane ${this.number}`)
@@ -136,8 +136,8 @@ export class Lane {
         this.#starting.delete(role)
         if (this.#starting.size === 0) this.#allReady()
         return
-      case 'entry':
-        this.#performance?.entries.push(message.entry)
+      case 'entries':
+        this.#performance?.entries.push(...message.entries)
         return
       case 'mark':
         this.#pass(message.mark, role)

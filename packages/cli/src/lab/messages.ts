@@ -8,16 +8,8 @@ export interface Sibling {
   readonly startTicks: string
 }
 
-export type ToWorker =
-  | {
-      readonly type: 'set-up'
-      /** URL of the module that exports `scenario`. */
-      readonly module: string
-      readonly role: string
-      readonly pauseKind: string
-      readonly addresses: Addresses
-    }
-  | { readonly type: 'siblings'; readonly siblings: readonly Sibling[] }
+/** To a worker of a scenario of rounds. */
+export type ToRoundWorker =
   | {
       readonly type: 'round'
       readonly id: DrawId
@@ -25,11 +17,44 @@ export type ToWorker =
       readonly jitterMs: number
     }
   | { readonly type: 'mark'; readonly mark: string }
+
+/** To a worker of a trial. */
+export type ToTrialWorker =
+  | {
+      readonly type: 'job'
+      readonly id: DrawId
+      /** A name in the scenario's `programs`. */
+      readonly program: string
+      readonly input: unknown
+    }
+  | { readonly type: 'mark'; readonly mark: string }
+
+/** URL of the module that exports `scenario`, and who this worker is in it. */
+interface WhoYouAre {
+  readonly module: string
+  readonly role: string
+}
+
+export type SetUpRounds = WhoYouAre & {
+  readonly type: 'set-up-rounds'
+  readonly pauseKind: string
+  readonly addresses: Addresses
+}
+
+export type SetUpTrial = WhoYouAre & { readonly type: 'set-up-trial' }
+
+export type ToWorker =
+  | SetUpRounds
+  | SetUpTrial
+  | ToRoundWorker
+  | ToTrialWorker
+  | { readonly type: 'siblings'; readonly siblings: readonly Sibling[] }
   | { readonly type: 'end' }
 
 export type FromWorker =
   | { readonly type: 'ready' }
-  | { readonly type: 'entry'; readonly entry: Entry }
+  | { readonly type: 'entries'; readonly entries: readonly Entry[] }
   | { readonly type: 'mark'; readonly mark: string }
-  | { readonly type: 'done' }
+  /** Its round, or its job, is over. */
+  | { readonly type: 'done'; readonly result?: unknown }
   | { readonly type: 'failed'; readonly error: string }

@@ -6,7 +6,7 @@
  * rounds are drawn again for one reason only, that the fault did not happen as planned.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Verdict, verdictOf, verdictOfAll } from './checker.ts'
+import { type ArmVerdict, type Verdict, verdictOf, verdictOfAll } from './checker.ts'
 import { draw, drawOrder, drawText } from './draw.ts'
 import type { PauseKind } from './faults/index.ts'
 import type { History } from './history.ts'
@@ -44,8 +44,12 @@ export interface Progress {
 export interface ArmResult extends ArmFindings {
   readonly name: string
   readonly protected: boolean
+  /** It has protection and shows where that ends: what it claims is what goes wrong. */
+  readonly notCovered?: true
   readonly claim: string
-  readonly verdict: Verdict
+  readonly verdict: ArmVerdict
+  /** Why it was skipped, in one line. */
+  readonly skipped?: string
   /** What its rounds took, shared out over the lanes: the arm alone would have taken this long. */
   readonly elapsedMs: number
 }

@@ -5,6 +5,9 @@
  * The same module is loaded by the lab, which checks, and by every worker, which does the work. An
  * arm without protection is the control: if it does not fail, the fault did not happen and the
  * experiment says nothing.
+ *
+ * There are two kinds. One is made of rounds in lanes, in which one process pauses; it is what this
+ * file describes. The other, for experiments that are no such rounds, is described in trial.ts.
  */
 import type { DrawId, Entry, Outcome } from './history.ts'
 import type { PostgresServer, RedisServer, ServerKind } from './servers/index.ts'
@@ -105,15 +108,21 @@ export interface MetricTitle {
   readonly title: string
 }
 
-export interface Scenario<S extends Stores = Stores> {
+/** What both kinds of scenario tell of themselves. */
+export interface ScenarioFace {
   readonly name: string
   readonly claim: string
+  /** What must be on this machine; the run starts one of each for all. */
   readonly servers: readonly ServerKind[]
+  readonly metrics: readonly MetricTitle[]
+}
+
+export interface Scenario<S extends Stores = Stores> extends ScenarioFace {
+  readonly kind: 'rounds'
   /** One process each, in every lane. */
   readonly roles: readonly string[]
   readonly fault: PauseFault
   readonly arms: readonly Arm<S>[]
-  readonly metrics: readonly MetricTitle[]
   /** Opens what the programs of a role, or `lab`, need, and makes sure that it answers. */
   open(addresses: Addresses, role: string): Promise<S>
   /** In the lab, once, before the first round. */

@@ -40,15 +40,24 @@ const RULES: Readonly<Record<RedisFamily, readonly Rule[]>> = {
   ],
 }
 
+/** Of a client of Sentinels that reads from replicas. */
+const ROLE: Rule = {
+  option: 'role',
+  wanted: 'master',
+  because: 'a replica takes no writes, and every change of a lock is one',
+}
+
 /** One warning for each option that is not as it should be; none where options cannot be read. */
 export function clientOptionWarnings(client: RedisClient, family: RedisFamily): Warning[] {
   const { options, isCluster } = client as { options?: unknown; isCluster?: unknown }
   // A cluster client keeps the options of its connections elsewhere.
   if (typeof options !== 'object' || options === null || isCluster === true) return []
-  return RULES[family].flatMap(({ option, wanted, because }) => {
-    const value = (options as Record<string, unknown>)[option]
+  const given = options as Record<string, unknown>
+  const rules = given['role'] === 'slave' ? [...RULES[family], ROLE] : RULES[family]
+  return rules.flatMap(({ option, wanted, because }) => {
+    const value = given[option]
     if (value === wanted) return []
-    const advice = `set ${option}: ${wanted} on the client that you pass; ${because}`
+    const advice = `set ${option}: ${JSON.stringify(wanted)} on the client that you pass; ${because}`
     return [{ code: 'client-option', advice, option, value } as const]
   })
 }

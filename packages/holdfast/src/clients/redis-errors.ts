@@ -20,7 +20,7 @@ type Meaning = readonly [why: UnavailableReason, words: string]
 /** Replies by which the server refuses before it does anything. */
 const REFUSALS: ReadonlyMap<string, Meaning> = new Map<string, Meaning>([
   ['LOADING', ['loading', 'it is loading its data']],
-  ['READONLY', ['read-only', 'it is a replica; the client must reach the primary']],
+  ['READONLY', ['read-only', 'no writable node was reached: it is a replica']],
   ['MISCONF', ['read-only', 'it takes no writes, because it could not save to disk']],
   ['NOREPLICAS', ['read-only', 'it takes no writes, because too few replicas are attached']],
   ['OOM', ['out-of-memory', 'it has used up its maxmemory']],

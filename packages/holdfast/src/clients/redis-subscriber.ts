@@ -100,7 +100,8 @@ function openDuplicate(
   const opened = new Connection(own, family, events, () => {
     original.off?.('end', onOriginalEnded)
     if (family === 'ioredis') own.disconnect?.()
-    else own.destroy?.()
+    // Of a Sentinel client it is a promise.
+    else Promise.resolve(own.destroy?.()).catch(ignore)
   })
   original.on('end', onOriginalEnded)
   if (family === 'node-redis') opened.connect()

@@ -7,6 +7,7 @@
 import { createHash } from 'node:crypto'
 import { InvalidArgumentError } from '../core/errors.ts'
 import { asRedisError, isNoScript } from './redis-errors.ts'
+import { PrimarySearch } from './redis-primary.ts'
 
 type Script<A extends unknown[]> = (script: string, ...rest: A) => Promise<unknown>
 type IoArguments = [keyCount: number, ...keysAndArguments: (string | number)[]]
@@ -61,15 +62,17 @@ export function scriptsOf(client: RedisClient): RedisScripts {
 }
 
 /** What ioredis tells of itself. */
-type Told = { readonly status?: unknown; readonly options?: unknown }
+type Told = { readonly status?: unknown; readonly options?: object }
 
 class IoScripts implements RedisScripts {
   readonly family = 'ioredis'
   readonly #client: IoClient & Told
   readonly #resends: boolean
+  readonly #search: PrimarySearch
 
   constructor(client: IoClient & Told) {
     this.#client = client
+    this.#search = new PrimarySearch(client)
     const options = client.options as { autoResendUnfulfilledCommands?: unknown } | undefined
     this.#resends = options?.autoResendUnfulfilledCommands !== false
   }
@@ -92,6 +95,7 @@ class IoScripts implements RedisScripts {
   }
 
   #named(error: unknown, script: RedisScript, statusAtSending: unknown): unknown {
+    this.#search.onError(error)
     return asRedisError(error, script.name, { statusAtSending, resends: this.#resends })
   }
 }

@@ -24,7 +24,8 @@ export interface OpenClient {
   end(): void
 }
 
-const CAREFUL = {
+/** What the page advises for ioredis. */
+export const CAREFUL = {
   enableOfflineQueue: false,
   autoResendUnfulfilledCommands: false,
   maxRetriesPerRequest: 0,
@@ -111,6 +112,10 @@ export async function keysWithoutTtl(inspector: Redis): Promise<string[]> {
 
 export interface TcpProxy {
   readonly port: number
+  /** Where new connections lead; open ones stay, as behind a name that moves to another server. */
+  serverPort: number
+  /** Connections so far. */
+  readonly connectionCount: number
   /** What the server says is handed on this much later. */
   delayMs: number
   /** And up to this much later besides, at random, in order. */
@@ -125,8 +130,10 @@ export interface TcpProxy {
 /** Between a client and a server. */
 export async function startProxy(serverPort: number): Promise<TcpProxy> {
   const sockets = new Set<Socket>()
+  let connectionCount = 0
   const server = createServer((down) => {
-    const up = connectTcp(serverPort, '127.0.0.1')
+    connectionCount += 1
+    const up = connectTcp(proxy.serverPort, '127.0.0.1')
     for (const socket of [down, up]) {
       sockets.add(socket)
       socket.setNoDelay(true)
@@ -158,6 +165,10 @@ export async function startProxy(serverPort: number): Promise<TcpProxy> {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const proxy: TcpProxy = {
     port: (server.address() as AddressInfo).port,
+    serverPort,
+    get connectionCount() {
+      return connectionCount
+    },
     delayMs: 0,
     jitterMs: 0,
     isDeaf: false,

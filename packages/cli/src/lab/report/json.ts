@@ -23,6 +23,8 @@ function scenarioJson({ name, claim, verdict, lanes, arms, errors }: ScenarioRes
 function armJson(arm: ArmResult): object {
   const { name, protected: isProtected, claim, verdict, rounds, redrawn, metrics } = arm
   const { timings, elapsedMs, problems, breaches } = arm
+  const { notCovered = false, skipped = null } = arm
   const figures = { rounds, redrawn, metrics, timings, elapsedMs }
-  return { name, protected: isProtected, claim, verdict, ...figures, problems, breaches }
+  const face = { name, protected: isProtected, notCovered, claim, verdict, skipped }
+  return { ...face, ...figures, problems, breaches }
 }

@@ -21,7 +21,7 @@ export function tableReport(
   for (const arm of result.arms) {
     table.push([
       arm.name,
-      arm.protected ? 'yes' : 'no',
+      protectionText(arm),
       arm.rounds,
       ...metrics.map(({ key }) => arm.metrics[key] ?? ''),
       `${(arm.elapsedMs / 1_000).toFixed(1)} s`,
@@ -38,6 +38,11 @@ export function tableReport(
     ...result.errors.map((error) => `ended before its time: ${error.split('\n')[0]}`),
   ]
   return lines.join('\n')
+}
+
+function protectionText({ protected: isProtected, notCovered }: ArmResult): string {
+  if (notCovered) return 'not covered'
+  return isProtected ? 'yes' : 'no'
 }
 
 function timingText(arms: readonly ArmResult[]): string {
@@ -68,6 +73,7 @@ function remarks(arm: ArmResult, roundsWanted: number): string[] {
 
 function whyNot(arm: ArmResult, roundsWanted: number): string {
   const claim = `"${arm.claim}"`
+  if (arm.skipped !== undefined) return `skipped, ${arm.skipped}`
   if (arm.problems.length > 0) return 'void, the history does not fit together'
   if (arm.verdict === 'broken') {
     const outside = arm.breaches.length > 0 ? `; ${arm.breaches.length} breaches` : ''

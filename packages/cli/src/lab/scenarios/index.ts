@@ -1,9 +1,10 @@
 import type { Scenario } from '../scenario.ts'
+import type { TrialScenario } from '../trial.ts'
 import { scenario as pause } from './pause/index.ts'
 import { scenario as unlock } from './unlock/index.ts'
 
 export interface KnownScenario {
-  readonly scenario: Scenario
+  readonly scenario: Scenario | TrialScenario
   /** The module that exports it, for the workers. */
   readonly module: string
 }

@@ -4,12 +4,18 @@
  */
 import { type PostgresOptions, type PostgresServer, startPostgresServer } from './postgres.ts'
 import { type RedisOptions, type RedisServer, startRedisServer } from './redis.ts'
+import {
+  type RedisSentinels,
+  type RedisSentinelsOptions,
+  startSentinelGroup,
+} from './redis-sentinels.ts'
 import { sweepDeadRuns } from './run-folder.ts'
 
 export { findPrograms, type ServerPrograms } from './find-programs.ts'
 export { MissingServerError, type ServerKind } from './missing-server.ts'
 export type { PostgresOptions, PostgresServer } from './postgres.ts'
 export type { RedisOptions, RedisServer } from './redis.ts'
+export type { RedisSentinels, RedisSentinelsOptions } from './redis-sentinels.ts'
 export { sweepDeadRuns } from './run-folder.ts'
 export { type Server, ServerStartError } from './server-process.ts'
 
@@ -31,4 +37,12 @@ export async function startRedis(options: RedisOptions = {}): Promise<RedisServe
 export async function startPostgres(options: PostgresOptions = {}): Promise<PostgresServer> {
   await sweepOnce()
   return startPostgresServer(options)
+}
+
+/** @throws {MissingServerError} before anything is started. */
+export async function startRedisSentinels(
+  options: RedisSentinelsOptions = {},
+): Promise<RedisSentinels> {
+  await sweepOnce()
+  return startSentinelGroup(options)
 }

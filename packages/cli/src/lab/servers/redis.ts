@@ -123,7 +123,7 @@ class PrivateRedis implements RedisServer {
 }
 
 /** A server with a password answers NOAUTH to everything, which is an answer as well. */
-async function answersItself(port: number, pid: number): Promise<boolean> {
+export async function answersItself(port: number, pid: number): Promise<boolean> {
   const reply = await call(port, 'PING\r\nINFO server\r\n', CALL_MS_MAX, (text) => {
     return text.includes('process_id:') || text.includes('-NOAUTH') || text.includes('-LOADING')
   })
@@ -137,7 +137,7 @@ async function save(port: number): Promise<void> {
 }
 
 /** Sends inline commands (https://redis.io/docs/latest/develop/reference/protocol-spec, "Inline commands"). */
-function call(
+export function call(
   port: number,
   commands: string,
   waitMs: number,

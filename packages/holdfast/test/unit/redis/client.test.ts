@@ -121,6 +121,10 @@ describe('settings of a client', () => {
     for (const client of [createClient5(), createClient()]) {
       expect(warned(client)).toEqual([['disableOfflineQueue', undefined]])
     }
+    // B057: the locks were asked of replicas, and every acquire failed.
+    const sentinels = [{ host: '127.0.0.1', port: 1 }]
+    const reading = new Redis({ ...LAZY, sentinels, name: 'mymaster', role: 'slave' })
+    expect(warned(reading)).toContainEqual(['role', 'slave'])
     const [warning] = clientOptionWarnings(createClient(), 'node-redis')
     expect(warning?.code).toBe('client-option')
     expect(warning?.advice).toMatch(/^set disableOfflineQueue: true on the client/)

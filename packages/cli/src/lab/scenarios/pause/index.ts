@@ -73,6 +73,7 @@ const arms: readonly Arm<PauseStores>[] = [
 ]
 
 export const scenario: Scenario<PauseStores> = {
+  kind: 'rounds',
   name: 'pause',
   claim:
     'A holder that pauses past its TTL overwrites the next holder’s update, with a lock as ' +

@@ -8,6 +8,7 @@ import { bareDelete, ownerChecked } from './programs.ts'
 import { lookAtKey, openUnlockStores, type UnlockStores } from './stores.ts'
 
 export const scenario: Scenario<UnlockStores> = {
+  kind: 'rounds',
   name: 'unlock',
   claim:
     'Who deletes a lock without asking whose it is deletes the next holder’s, and two hold it ' +
