@@ -134,8 +134,12 @@ function groupByLane(performances: readonly Performance[]): Map<number, Performa
   return lanes
 }
 
-/** What no process can have done: be answered before it asked, two things at once, act while stopped. */
-export function timeProblems(performance: Performance, fault: PauseFault): string[] {
+/**
+ * What no process can have done: be answered before it asked, two things at once, act while stopped.
+ *
+ * @param fault Null in an arm in which nobody pauses.
+ */
+export function timeProblems(performance: Performance, fault: PauseFault | null): string[] {
   const problems: string[] = []
   const { round, entries } = performance
   const byProcess = new Map<string, Entry>()
@@ -149,7 +153,8 @@ export function timeProblems(performance: Performance, fault: PauseFault): strin
     }
     byProcess.set(entry.process, entry)
   }
-  problems.push(...pauseProblems(performance, fault))
+  if (fault !== null) return [...problems, ...pauseProblems(performance, fault)]
+  if (entries.some(({ op }) => op === 'pause')) problems.push(`round ${round}: somebody paused`)
   return problems
 }
 
@@ -179,4 +184,21 @@ function pauseProblems({ round, entries }: Performance, fault: PauseFault): stri
     }
   }
   return problems
+}
+
+/** How long after A had asked for its lock B was granted it, at most, in milliseconds. */
+export function nextGrantTimings(performances: readonly Performance[]): Record<string, number> {
+  const afters = performances.flatMap(({ entries }) => {
+    const [a, b] = ['A', 'B'].map((role) =>
+      entries.find(
+        ({ op, process, answer }) => op === 'acquire' && process === role && answer === 'granted',
+      ),
+    )
+    return a === undefined || b === undefined ? [] : [(b.answeredAtUs - a.calledAtUs) / 1_000]
+  })
+  return afters.length === 0 ? {} : { nextGrantAfterMsMax: tenths(Math.max(...afters)) }
+}
+
+export function tenths(ms: number): number {
+  return Math.round(ms * 10) / 10
 }

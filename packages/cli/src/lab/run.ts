@@ -175,7 +175,7 @@ class ScenarioRun {
     for (let drawNumber = 0; this.#mayDraw(state); drawNumber++) {
       const id = { arm, lane: lane.number, round, draw: drawNumber }
       const beganAtMs = performance.now()
-      const remembered = await scenario.remember(this.#stores, place)
+      const remembered = await scenario.remember(this.#stores, place, id)
       const entries = await lane.run(id, place, jitterMs)
       history.add(entries)
       state.busyMs += performance.now() - beganAtMs

@@ -127,8 +127,8 @@ export interface Scenario<S extends Stores = Stores> extends ScenarioFace {
   open(addresses: Addresses, role: string): Promise<S>
   /** In the lab, once, before the first round. */
   prepare(stores: S, places: readonly Place[]): Promise<void>
-  /** In the lab: what `undo` will need if the round has to be drawn again. */
-  remember(stores: S, place: Place): Promise<number>
+  /** In the lab, before each performance: what `undo` will need if it has to be drawn again. */
+  remember(stores: S, place: Place, id: DrawId): Promise<number>
   /** Puts the place back to what was remembered; the outcome goes into the history. */
   undo(stores: S, place: Place, remembered: number): Promise<Outcome>
   /** In the lab, when `after` is reached: looks into a store, then the mark `lab:looked` is set. */

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { CommanderError } from 'commander'
 import { describe, expect, test } from 'vitest'
 import { type LabOptions, labCommand, replayCommand } from '../../src/lab/args.ts'
+import { SCENARIOS } from '../../src/lab/scenarios/index.ts'
 
 /** Options for right arguments; for wrong ones what the user is told. */
 async function parse(...args: string[]): Promise<LabOptions | string> {
@@ -29,7 +30,8 @@ describe('arguments of the lab', () => {
   test('without any, all scenarios run with the quick profile', async () => {
     // The bare command is what everybody tries first.
     expect(await parse()).toMatchObject({
-      ...{ scenarios: ['pause', 'unlock'], profile: 'quick', rounds: 100, lanes: 10 },
+      ...{ scenarios: SCENARIOS.map(({ scenario }) => scenario.name), profile: 'quick' },
+      ...{ rounds: 100, lanes: 10 },
       ...{ json: false, history: null, pause: { name: 'sigstop' } },
     })
   })

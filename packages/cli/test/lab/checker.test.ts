@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { performancesOf, timeProblems, verdictOf, verdictOfAll } from '../../src/lab/checker.ts'
 import type { Entry } from '../../src/lab/history.ts'
-import { isPauseAsPlanned } from '../../src/lab/scenarios/pause/check.ts'
+import { isDoneInPause } from '../../src/lab/scenarios/wallet/judge.ts'
 import { FAULT, MadeUpRound, pauseRecord, pauseRound, SHAPES } from './fixtures/made-up.ts'
 
 const clean = { problems: [], breaches: [] }
@@ -56,7 +56,7 @@ describe('performances', () => {
     const again = pauseRound(SHAPES.guard, { round: 0, draw: 1, slot: 1, balance: 2 })
     const { problems } = performancesOf(
       { ...record, entries: [...record.entries, ...again.entries] },
-      isPauseAsPlanned,
+      isDoneInPause,
     )
     expect(problems).toEqual(['round 0 was drawn again although it went as planned'])
   })
@@ -65,11 +65,11 @@ describe('performances', () => {
     // Its writes would count as updates of the rounds that follow.
     const late = lateRound()
     const record = { ...pauseRecord(SHAPES.guard, 0), entries: late.entries }
-    expect(performancesOf(record, isPauseAsPlanned).problems).toEqual([
+    expect(performancesOf(record, isDoneInPause).problems).toEqual([
       'round 0, draw 0, counts although it did not go as planned',
     ])
     late.add('lab', 'undo', 900, 901, { answer: 'applied', value: 0 })
-    expect(performancesOf(record, isPauseAsPlanned).problems).toEqual([])
+    expect(performancesOf(record, isDoneInPause).problems).toEqual([])
   })
 
   test('a missing draw and overlapping rounds of one lane are found', () => {
@@ -78,7 +78,7 @@ describe('performances', () => {
     const second = pauseRound(SHAPES.guard, { round: 1, draw: 1, slot: 0, balance: 2 })
     const { problems } = performancesOf(
       { ...record, entries: [...record.entries, ...second.entries] },
-      isPauseAsPlanned,
+      isDoneInPause,
     )
     expect(problems).toEqual(['round 1: draw 0 is missing', 'rounds 0 and 1 of one lane overlap'])
   })

@@ -88,6 +88,37 @@ describe('real runs', () => {
     expect({ code, stderr, leftovers }).toEqual({ code: 0, stderr: '', leftovers: [] })
   })
 
+  test.each(['sigstop', 'block'])(
+    'pausing by %s, no withdrawal and no acknowledged update is lost but in the controls',
+    async (pause) => {
+      // 1000 - 500 - 300, and a guard on writes alone: where every token is right and one is lost.
+      const { code, stdout, stderr } = await runLab([
+        ...['withdraw', 'late-write', '--pause', pause, '--seed', '11', '--json', ...FEW],
+      ])
+      const [withdraw, lateWrite] = (JSON.parse(stdout) as Report).scenarios
+      expect(withdraw?.arms.map((arm) => [arm.name, arm.protected, arm.verdict])).toEqual([
+        ['no lock', false, 'holds'],
+        ['no lock, one statement', true, 'holds'],
+        ['lock, nobody pauses', true, 'holds'],
+        ['lock, A pauses', false, 'holds'],
+        ['lock + guard, A pauses', true, 'holds'],
+        ['lock + lease, A pauses', true, 'holds'],
+      ])
+      for (const { protected: isProtected, rounds, metrics } of withdraw?.arms ?? []) {
+        const { lostUpdates, finalBalance, expectedBalance } = metrics
+        expect([rounds, lostUpdates, expectedBalance]).toEqual([3, isProtected ? 0 : 3, 200])
+        if (isProtected) expect(finalBalance).toBe(200)
+        else expect(finalBalance).toBeGreaterThanOrEqual(500)
+      }
+      expect(lateWrite?.arms.map((arm) => [arm.name, arm.metrics, arm.verdict])).toEqual([
+        ['write-only guard', { acknowledged: 6, lost: 3, refusedWrites: 0 }, 'holds'],
+        ['claim and read together', { acknowledged: 6, lost: 0, refusedWrites: 3 }, 'holds'],
+        ['claim, then read', { acknowledged: 6, lost: 0, refusedWrites: 3 }, 'holds'],
+      ])
+      expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    },
+  )
+
   test('without --json there is a table with verdicts and the replay command', async () => {
     // What a person sees; in a pipe without bars and without colours.
     const folder = mkdtempSync(join(tmpdir(), 'lab-test-'))

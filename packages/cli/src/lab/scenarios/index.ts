@@ -1,7 +1,9 @@
 import type { Scenario } from '../scenario.ts'
 import type { TrialScenario } from '../trial.ts'
+import { scenario as lateWrite } from './late-write/index.ts'
 import { scenario as pause } from './pause/index.ts'
 import { scenario as unlock } from './unlock/index.ts'
+import { scenario as withdraw } from './withdraw/index.ts'
 
 export interface KnownScenario {
   readonly scenario: Scenario | TrialScenario
@@ -13,4 +15,6 @@ export interface KnownScenario {
 export const SCENARIOS: readonly KnownScenario[] = [
   { scenario: pause, module: new URL('./pause/index.js', import.meta.url).href },
   { scenario: unlock, module: new URL('./unlock/index.js', import.meta.url).href },
+  { scenario: withdraw, module: new URL('./withdraw/index.js', import.meta.url).href },
+  { scenario: lateWrite, module: new URL('./late-write/index.js', import.meta.url).href },
 ]

@@ -2,12 +2,24 @@
  * The checker of `pause`. What counts is worked out from three accounts that cannot agree by
  * mistake: the workers' entries, the log that a trigger in PostgreSQL kept, and the final balances.
  */
-import { type Performance, performancesOf, timeProblems } from '../../checker.ts'
-import type { Entry } from '../../history.ts'
+import {
+  nextGrantTimings,
+  type Performance,
+  performancesOf,
+  tenths,
+  timeProblems,
+} from '../../checker.ts'
 import type { ArmFindings, ArmRecord } from '../../scenario.ts'
-import type { WalletState } from './stores.ts'
-import { type Expectation, readStory, type Story } from './story.ts'
-import { type AppliedWrite, compareWithLog } from './wallet-log.ts'
+import {
+  isDoneInPause,
+  isWalletState,
+  type Judged,
+  judge,
+  lockProblems,
+  sumOf,
+} from '../wallet/judge.ts'
+import { type AppliedWrite, compareWithLog } from '../wallet/log.ts'
+import type { Expectation } from '../wallet/story.ts'
 
 /**
  * How long A's lease of 300 ms is valid by the rule that Holdfast publishes: TTL, less 1 % + 2 ms
@@ -15,10 +27,21 @@ import { type AppliedWrite, compareWithLog } from './wallet-log.ts'
  */
 const VALIDITY_MS = 245
 
-const UNPROTECTED = { claims: false, lateWrite: 'applied', inAnyOrder: false } as const
-const GUARDED = { takesLock: true, claims: true, inAnyOrder: true } as const
+/** What an arm's programs do, and what must come of it. */
+interface PauseExpectation extends Expectation {
+  /** What becomes of the write that A makes after its pause. */
+  readonly lateWrite: string
+  /** True: no update is lost either in rounds that did not go as planned. */
+  readonly inAnyOrder: boolean
+  /** The longest that B may have to wait for its claim. */
+  readonly claimWaitMsMax?: number
+}
 
-const EXPECTED: Readonly<Record<string, Expectation>> = {
+const ALL = { reads: true, pauses: true, changes: { A: 1, B: 1 } } as const
+const UNPROTECTED = { ...ALL, claims: false, lateWrite: 'applied', inAnyOrder: false } as const
+const GUARDED = { ...ALL, takesLock: true, claims: true, inAnyOrder: true } as const
+
+const EXPECTED: Readonly<Record<string, PauseExpectation>> = {
   'no lock': { ...UNPROTECTED, takesLock: false },
   'lock only': { ...UNPROTECTED, takesLock: true },
   // Guards writes only: where B is late, A's write may still land between B's read and B's write.
@@ -28,31 +51,10 @@ const EXPECTED: Readonly<Record<string, Expectation>> = {
   'lock + guard, pause inside': { ...GUARDED, lateWrite: 'lost', claimWaitMsMax: VALIDITY_MS },
 }
 
-/** B has done everything before A's pause is over, and its write was applied. */
-export function isPauseAsPlanned(entries: readonly Entry[]): boolean {
-  const pause = entries.find(({ op }) => op === 'pause')
-  const ofB = entries.filter(({ process }) => process === 'B')
-  return (
-    pause !== undefined &&
-    ofB.some(({ op, answer }) => op === 'write' && answer === 'applied') &&
-    ofB.every(({ answeredAtUs }) => answeredAtUs <= pause.answeredAtUs)
-  )
-}
-
-/** One performance with all that the three accounts say of it. */
-interface Judged {
-  readonly performance: Performance
-  readonly story: Story
-  readonly lostUpdates: number
-  /** By how much the balance has risen. */
-  readonly gain: number
-  readonly claimWaitMs: number
-}
-
 export function checkPause(record: ArmRecord): ArmFindings {
   const expected = EXPECTED[record.arm.name]
   if (expected === undefined) throw new Error(`nothing is expected of arm ${record.arm.name}`)
-  const { performances, problems } = performancesOf(record, isPauseAsPlanned)
+  const { performances, problems } = performancesOf(record, isDoneInPause)
   for (const performance of performances) {
     problems.push(...timeProblems(performance, record.fault))
   }
@@ -72,11 +74,10 @@ export function checkPause(record: ArmRecord): ArmFindings {
     problems.push(...account.problems)
     // Where nothing protects, nobody is told anything that could be untrue: then the record is bad.
     const toWhom = record.arm.protected ? breaches : problems
-    toWhom.push(...account.untruths, ...lockProblems(entries, record.fault.ttlMs))
-    const lane = judgeLane(ofLane, account.applied, expected)
-    judged.push(...lane.judged)
-    problems.push(...lane.problems)
+    toWhom.push(...account.untruths, ...lockProblems(entries, () => record.fault.ttlMs))
+    judged.push(...judgeLane(ofLane, account.applied, expected))
   }
+  problems.push(...judged.flatMap((one) => one.problems))
   const counted = judged.filter(({ performance }) => performance.isAsPlanned)
   for (const { performance, lostUpdates } of judged) {
     if (performance.isAsPlanned || lostUpdates === 0 || !expected.inAnyOrder) continue
@@ -99,11 +100,11 @@ export function checkPause(record: ArmRecord): ArmFindings {
   }
 }
 
-function isClaimTrue(one: Judged, isProtected: boolean, expected: Expectation): boolean {
-  const { story, lostUpdates, gain, claimWaitMs } = one
+function isClaimTrue(one: Judged, isProtected: boolean, expected: PauseExpectation): boolean {
+  const { story, lostUpdates, gain } = one
   if (story.lateWrite?.answer !== expected.lateWrite) return false
   if (!isProtected) return lostUpdates === 1 && gain === 1 && story.tryCount === 2
-  if (claimWaitMs > (expected.claimWaitMsMax ?? Number.POSITIVE_INFINITY)) return false
+  if (claimWaitMs(one) > (expected.claimWaitMsMax ?? Number.POSITIVE_INFINITY)) return false
   return lostUpdates === 0 && gain === 2
 }
 
@@ -112,27 +113,16 @@ function judgeLane(
   performances: readonly Performance[],
   applied: readonly AppliedWrite[],
   expected: Expectation,
-): { judged: Judged[]; problems: string[] } {
-  const judged: Judged[] = []
-  const problems: string[] = []
+): Judged[] {
   const byPerformance = groupByPerformance(applied)
   let standing = 0
-  for (const performance of performances) {
+  return performances.map((performance) => {
     const own = byPerformance.get(`${performance.round}/${performance.draw}`) ?? []
     const writes = own.filter(({ entry }) => entry.op === 'write')
-    const story = readStory(performance, expected)
-    problems.push(...story.problems, ...readProblems(performance, writes, standing))
-    const end = writes.at(-1)?.row.newBalance ?? standing
-    judged.push({
-      performance,
-      story,
-      lostUpdates: writes.filter(({ entry, row }) => entry.basis !== row.oldBalance).length,
-      gain: end - standing,
-      claimWaitMs: longest(performance.entries, 'B', 'claim'),
-    })
+    const judged = judge(performance, writes, standing, expected)
     standing = own.at(-1)?.row.newBalance ?? standing
-  }
-  return { judged, problems }
+    return judged
+  })
 }
 
 function groupByPerformance(applied: readonly AppliedWrite[]): Map<string, AppliedWrite[]> {
@@ -146,90 +136,17 @@ function groupByPerformance(applied: readonly AppliedWrite[]): Map<string, Appli
   return groups
 }
 
-/**
- * A read must show a balance that stood there at some moment between its call and its answer. One
- * that was cut off with its transaction shows none.
- */
-function readProblems(
-  { round, entries }: Performance,
-  writes: readonly AppliedWrite[],
-  standing: number,
-): string[] {
-  const problems: string[] = []
-  const states = [standing, ...writes.map(({ row }) => row.newBalance)]
-  for (const read of entries.filter(({ op, answer }) => op === 'read' && answer === 'read')) {
-    const first = writes.findLastIndex(({ entry }) => entry.answeredAtUs <= read.calledAtUs) + 1
-    const last = writes.findLastIndex(({ entry }) => entry.calledAtUs <= read.answeredAtUs) + 1
-    if (!states.slice(first, last + 1).includes(read.value ?? Number.NaN)) {
-      problems.push(`round ${round}: ${read.process} read ${read.value}, which did not stand there`)
-    }
-  }
-  return problems
-}
-
-/**
- * Tokens rise from grant to grant, and nobody is granted what A still holds: A's entry cannot have
- * run out sooner than one TTL after A asked for it.
- */
-function lockProblems(entries: readonly Entry[], ttlMs: number): string[] {
-  const problems: string[] = []
-  // A release may have taken effect as soon as it was called; a grant is known at its answer.
-  const timeOf = ({ op, calledAtUs, answeredAtUs }: Entry): number =>
-    op === 'release' ? calledAtUs : answeredAtUs
-  const steps = entries
-    .filter(({ op, answer }) => (op === 'acquire' && answer === 'granted') || op === 'release')
-    .sort((a, b) => timeOf(a) - timeOf(b))
-  let latest: Entry | null = null
-  let isReleased = true
-  for (const step of steps) {
-    if (step.op === 'release') {
-      if (step.process === latest?.process) isReleased = true
-      continue
-    }
-    const what = `round ${step.round}: ${step.process} was granted`
-    if (latest !== null && BigInt(step.token ?? 0) <= BigInt(latest.token ?? 0)) {
-      problems.push(`${what} token ${step.token} after ${latest.token}`)
-    }
-    if (latest !== null && !isReleased && step.answeredAtUs < latest.calledAtUs + ttlMs * 1_000) {
-      problems.push(`${what} a lock that ${latest.process} still held`)
-    }
-    latest = step
-    isReleased = false
-  }
-  return problems
-}
-
 function timingsOf(counted: readonly Judged[]): Record<string, number> {
-  const timings: Record<string, number> = {}
-  const afters = counted.flatMap(({ performance: { entries } }) => {
-    const [a, b] = ['A', 'B'].map((role) =>
-      entries.find(
-        ({ op, process, answer }) => op === 'acquire' && process === role && answer === 'granted',
-      ),
-    )
-    return a === undefined || b === undefined ? [] : [(b.answeredAtUs - a.calledAtUs) / 1_000]
-  })
-  if (afters.length > 0) timings['nextGrantAfterMsMax'] = tenths(Math.max(...afters))
-  const waits = counted.map(({ claimWaitMs }) => claimWaitMs).filter((wait) => wait > 0)
+  const timings = nextGrantTimings(counted.map(({ performance }) => performance))
+  const waits = counted.map(claimWaitMs).filter((wait) => wait > 0)
   if (waits.length > 0) timings['nextClaimWaitMsMax'] = tenths(Math.max(...waits))
   return timings
 }
 
-function longest(entries: readonly Entry[], process: string, op: string): number {
-  const durations = entries
-    .filter((entry) => entry.process === process && entry.op === op)
+/** How long B waited for its claim, at most if it claimed several times. */
+function claimWaitMs({ performance }: Judged): number {
+  const durations = performance.entries
+    .filter(({ process, op }) => process === 'B' && op === 'claim')
     .map(({ calledAtUs, answeredAtUs }) => (answeredAtUs - calledAtUs) / 1_000)
   return Math.max(0, ...durations)
-}
-
-function tenths(ms: number): number {
-  return Math.round(ms * 10) / 10
-}
-
-function sumOf<T>(items: readonly T[], of: (item: T) => number): number {
-  return items.reduce((sum, item) => sum + of(item), 0)
-}
-
-function isWalletState(state: unknown): state is WalletState {
-  return typeof state === 'object' && state !== null && 'balance' in state && 'log' in state
 }

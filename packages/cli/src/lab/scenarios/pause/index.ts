@@ -7,19 +7,26 @@
  * lock alone and the fence column; the guard's arms are ours.
  */
 import type { Arm, Scenario } from '../../scenario.ts'
-import { checkPause, isPauseAsPlanned } from './check.ts'
-import { armWithLock, armWithoutLock } from './programs.ts'
+import { isDoneInPause } from '../wallet/judge.ts'
 import {
   balanceOf,
-  openPauseStores,
-  type PauseStores,
+  openWalletStores,
   prepareWallets,
   putBack,
+  type WalletStores,
   walletState,
-} from './stores.ts'
-import { columnUpdate, insideUpdate, leaseUpdate, plainUpdate, tokenUpdate } from './updates.ts'
+} from '../wallet/stores.ts'
+import {
+  columnUpdate,
+  insideUpdate,
+  leaseUpdate,
+  plainUpdate,
+  tokenUpdate,
+} from '../wallet/updates.ts'
+import { checkPause } from './check.ts'
+import { armWithLock, armWithoutLock } from './programs.ts'
 
-const arms: readonly Arm<PauseStores>[] = [
+const arms: readonly Arm<WalletStores>[] = [
   armWithoutLock(
     {
       name: 'no lock',
@@ -72,7 +79,7 @@ const arms: readonly Arm<PauseStores>[] = [
   ),
 ]
 
-export const scenario: Scenario<PauseStores> = {
+export const scenario: Scenario<WalletStores> = {
   kind: 'rounds',
   name: 'pause',
   claim:
@@ -89,11 +96,11 @@ export const scenario: Scenario<PauseStores> = {
     { key: 'finalBalance', title: 'balance' },
     { key: 'expectedBalance', title: 'expected' },
   ],
-  open: openPauseStores,
+  open: openWalletStores,
   prepare: prepareWallets,
-  remember: balanceOf,
+  remember: (stores, { name }) => balanceOf(stores, name),
   undo: putBack,
-  finalState: walletState,
-  isAsPlanned: isPauseAsPlanned,
+  finalState: (stores, { name }) => walletState(stores, name),
+  isAsPlanned: isDoneInPause,
   check: checkPause,
 }

@@ -3,10 +3,10 @@
  * released it and B's TTL was not over. The workers' word is compared with the key itself, which
  * the lab read in between.
  */
-import { type Performance, performancesOf, timeProblems } from '../../checker.ts'
+import { nextGrantTimings, type Performance, performancesOf, timeProblems } from '../../checker.ts'
 import type { Entry } from '../../history.ts'
 import type { ArmFindings, ArmRecord, PauseFault } from '../../scenario.ts'
-import { HOLD_MS } from './hold.ts'
+import { HOLD_MS } from '../hold.ts'
 
 /**
  * B holds the lock before A's pause is over, everybody got an answer, and the lab has looked while
@@ -43,7 +43,7 @@ export function checkUnlock(record: ArmRecord): ArmFindings {
     roundsTrue: record.arm.protected ? counted.length - doubleHolding : doubleHolding,
     redrawn: performances.length - counted.length,
     metrics: { doubleHolding },
-    timings: timingsOf(counted),
+    timings: nextGrantTimings(counted),
     problems,
     breaches,
   }
@@ -103,15 +103,6 @@ function lookProblems({ round, entries }: Performance, fault: PauseFault): strin
     problems.push(`round ${round}: B was granted a lock that A still held`)
   }
   return problems
-}
-
-function timingsOf(counted: readonly Performance[]): Record<string, number> {
-  const afters = counted.flatMap(({ entries }) => {
-    const [a, b] = ['A', 'B'].map((process) => find(entries, process, 'acquire'))
-    return a === undefined || b === undefined ? [] : [(b.answeredAtUs - a.calledAtUs) / 1_000]
-  })
-  if (afters.length === 0) return {}
-  return { nextGrantAfterMsMax: Math.round(Math.max(...afters) * 10) / 10 }
 }
 
 function find(entries: readonly Entry[], process: string, op: string): Entry | undefined {

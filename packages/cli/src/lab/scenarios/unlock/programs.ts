@@ -8,7 +8,7 @@ import type { Lease } from 'holdfast'
 import type { Outcome } from '../../history.ts'
 import type { Arm, Round } from '../../scenario.ts'
 import { unanswered } from '../answers.ts'
-import { HOLD_MS } from './hold.ts'
+import { HOLD_MS } from '../hold.ts'
 import { nameIn, type UnlockStores } from './stores.ts'
 
 /** B asks this much before A's TTL is over, and gets the lock when it is. */

@@ -8,7 +8,7 @@ import type { Outcome } from '../../history.ts'
 import type { Addresses, Place, Stores } from '../../scenario.ts'
 import { openRedis } from '../redis-client.ts'
 
-export interface PauseStores extends Stores {
+export interface WalletStores extends Stores {
   readonly pool: pg.Pool
   readonly locks: Locks
   readonly guard: PostgresGuard<pg.PoolClient>
@@ -35,6 +35,7 @@ const TABLES = `
     old_balance integer NOT NULL,
     new_balance integer NOT NULL
   );
+  CREATE INDEX ON wallet_log (wallet);
   CREATE FUNCTION log_wallet() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN
       INSERT INTO wallet_log (wallet, writer, old_balance, new_balance)
@@ -45,7 +46,7 @@ const TABLES = `
 `
 
 /** Opens both and uses both once, so that the first round is like the others. */
-export async function openPauseStores(addresses: Addresses, role: string): Promise<PauseStores> {
+export async function openWalletStores(addresses: Addresses, role: string): Promise<WalletStores> {
   const pool = new pg.Pool({
     ...addresses.postgres,
     max: CONNECTIONS_MAX,
@@ -68,32 +69,50 @@ export async function openPauseStores(addresses: Addresses, role: string): Promi
 }
 
 /** Code that ran once, scripts that are loaded, a name of its own, and time enough. */
-async function warmUp(locks: Locks, guard: PauseStores['guard']): Promise<void> {
+async function warmUp(locks: Locks, guard: WalletStores['guard']): Promise<void> {
   const lease = await locks.acquire(`warm-up:${process.pid}`, { ttlMs: 10_000, renew: false })
   await guard.transaction(lease, (client) => client.query('SELECT 1'))
   await lease.release()
 }
 
-export async function prepareWallets(stores: PauseStores, places: readonly Place[]): Promise<void> {
-  await stores.guard.migrate()
-  await stores.pool.query(TABLES)
-  const names = places.map(({ name }) => name)
-  await stores.pool.query('INSERT INTO wallets (id, balance) SELECT unnest($1::text[]), 0', [names])
+/** Several scenarios of one run share the server: whichever is the first creates the tables. */
+export async function prepareTables({ guard, pool }: WalletStores): Promise<void> {
+  await guard.migrate()
+  const { rows } = await pool.query<{ found: string | null }>(
+    "SELECT to_regclass('wallets')::text AS found",
+  )
+  if (rows[0]?.found === null) await pool.query(TABLES)
 }
 
-export async function balanceOf({ pool }: PauseStores, { name }: Place): Promise<number> {
+export async function prepareWallets(
+  stores: WalletStores,
+  places: readonly Place[],
+): Promise<void> {
+  await prepareTables(stores)
+  for (const { name } of places) await openWallet(stores, name, 0)
+}
+
+export async function openWallet(
+  { pool }: WalletStores,
+  wallet: string,
+  balance: number,
+): Promise<void> {
+  await pool.query('INSERT INTO wallets (id, balance) VALUES ($1, $2)', [wallet, balance])
+}
+
+export async function balanceOf({ pool }: WalletStores, wallet: string): Promise<number> {
   const { rows } = await pool.query<{ balance: number }>(
     'SELECT balance FROM wallets WHERE id = $1',
-    [name],
+    [wallet],
   )
   const [row] = rows
-  if (row === undefined) throw new Error(`there is no wallet ${name}`)
+  if (row === undefined) throw new Error(`there is no wallet ${wallet}`)
   return row.balance
 }
 
 /** A round that does not count leaves the wallet as it was; the fence stays, it only ever rises. */
 export async function putBack(
-  { pool }: PauseStores,
+  { pool }: WalletStores,
   { name }: Place,
   balance: number,
 ): Promise<Outcome> {
@@ -114,11 +133,11 @@ export interface WalletState {
   readonly log: readonly LoggedWrite[]
 }
 
-export async function walletState(stores: PauseStores, place: Place): Promise<WalletState> {
+export async function walletState(stores: WalletStores, wallet: string): Promise<WalletState> {
   const { rows } = await stores.pool.query<LoggedWrite>(
     `SELECT writer, old_balance AS "oldBalance", new_balance AS "newBalance"
      FROM wallet_log WHERE wallet = $1 ORDER BY id`,
-    [place.name],
+    [wallet],
   )
-  return { balance: await balanceOf(stores, place), log: rows }
+  return { balance: await balanceOf(stores, wallet), log: rows }
 }

@@ -1,5 +1,6 @@
 /**
- * "Read the balance, think, write balance + 1" in six ways, which are the arms of `pause`.
+ * "Read the balance, think, write the new balance" in several ways, which are the arms of the
+ * scenarios with wallets.
  *
  * Each one calls `think` between its read and its write; that is where A is paused. In the arms in
  * which only the store shall be able to refuse, the writer stands for one that looked at its lease
@@ -8,7 +9,7 @@
 import { type Fenced, GuardBusyError, type Lease, LeaseLostError, StaleTokenError } from 'holdfast'
 import type { Round } from '../../scenario.ts'
 import { monotonicUs } from '../../time.ts'
-import type { PauseStores } from './stores.ts'
+import type { WalletStores } from './stores.ts'
 
 /**
  * `refused`: by the store. `lost`: the holder stopped itself. `busy`: the guard's row was taken.
@@ -18,7 +19,10 @@ export type UpdateAnswer = 'applied' | 'refused' | 'lost' | 'busy' | 'unanswered
 
 export interface Work {
   readonly round: Round
-  readonly stores: PauseStores
+  readonly stores: WalletStores
+  readonly wallet: string
+  /** What the balance is to rise by; less than nothing is a withdrawal. */
+  readonly change: number
   readonly tryNumber: number
   think(): Promise<void>
 }
@@ -26,41 +30,77 @@ export interface Work {
 export type LockedWork = Work & { readonly lease: Lease }
 
 /** What both `pg`'s pool and a transaction can do. */
-type Queryable = Pick<PauseStores['pool'], 'query'>
+type Queryable = Pick<WalletStores['pool'], 'query'>
 
 /** No protection at the data: whoever writes last wins. */
 export async function plainUpdate(work: Work): Promise<UpdateAnswer> {
-  const { round, tryNumber, stores } = work
+  const { round, tryNumber, stores, wallet, change } = work
   const basis = await read(work, stores.pool, 'failed')
   await work.think()
   await round.call('write', async () => {
-    await write(stores.pool, round.place, basis + 1)
-    return { answer: 'applied', basis, value: basis + 1, tryNumber }
+    await write(stores.pool, wallet, basis + change)
+    return { answer: 'applied', basis, value: basis + change, tryNumber }
   })
   return 'applied'
 }
 
 /** The fence column of the source: compared and raised in the statement that writes. */
 export async function columnUpdate(work: LockedWork): Promise<UpdateAnswer> {
-  const { round, lease, stores, tryNumber } = work
+  const { round, lease, stores, tryNumber, wallet, change } = work
   const token = `${lease.fencingToken}`
   const basis = await read(work, stores.pool, 'failed')
   await work.think()
   const { answer } = await round.call('write', async () => {
     const { rowCount } = await stores.pool.query(
       'UPDATE wallets SET balance = $2, fence = $3 WHERE id = $1 AND fence < $3',
-      [round.place, basis + 1, token],
+      [wallet, basis + change, token],
     )
     const answer: UpdateAnswer = rowCount === 1 ? 'applied' : 'refused'
-    return { answer, basis, value: basis + 1, token, tryNumber }
+    return { answer, basis, value: basis + change, token, tryNumber }
   })
   return answer
 }
 
 /** Claim and read in one short transaction, write in another, with nothing but the bare token. */
 export function tokenUpdate(work: LockedWork): Promise<UpdateAnswer> {
-  const { lockName, fencingToken, owner, source } = work.lease
-  return guardedUpdate(work, { lockName, fencingToken, owner, source })
+  return guardedUpdate(work, bareOf(work.lease))
+}
+
+/** What stays of a lease where only the store shall be able to refuse: no deadline, no signal. */
+function bareOf({ lockName, fencingToken, owner, source }: Lease): Fenced {
+  return { lockName, fencingToken, owner, source }
+}
+
+/** A claim of its own, then a read outside of any transaction, then the guarded write. */
+export async function claimThenReadUpdate(work: LockedWork): Promise<UpdateAnswer> {
+  const { round, stores, lease, tryNumber } = work
+  const fenced = bareOf(lease)
+  const claimed = await round.call('claim', async () => {
+    const answer = await answerOf(async () => void (await stores.guard.claim(fenced)))
+    const token = `${fenced.fencingToken}`
+    return { answer: answer === 'applied' ? 'granted' : answer, token, tryNumber, claimed: answer }
+  })
+  if (claimed.claimed !== 'applied') return claimed.claimed
+  const basis = await read(work, stores.pool, 'failed')
+  await work.think()
+  return guardedWrite(work, fenced, basis)
+}
+
+/** The store computes the new balance itself, and only if there is enough: nothing to overwrite. */
+export async function oneStatement(work: Work): Promise<UpdateAnswer> {
+  const { round, stores, wallet, change, tryNumber } = work
+  await work.think()
+  await round.call('write', async () => {
+    const { rows } = await stores.pool.query<{ balance: number }>(
+      'UPDATE wallets SET balance = balance + $2 WHERE id = $1 AND balance + $2 >= 0 RETURNING balance',
+      [wallet, change],
+    )
+    const [row] = rows
+    if (row === undefined) throw new Error(`${wallet} has no ${-change} left`)
+    const { balance } = row
+    return { answer: 'applied', basis: balance - change, value: balance, tryNumber }
+  })
+  return 'applied'
 }
 
 /** The same with the lease itself, so that the engine stops a holder that is past its deadline. */
@@ -69,26 +109,30 @@ export function leaseUpdate(work: LockedWork): Promise<UpdateAnswer> {
 }
 
 async function guardedUpdate(work: LockedWork, fenced: Fenced): Promise<UpdateAnswer> {
-  const { round, stores, tryNumber } = work
-  const token = `${fenced.fencingToken}`
   let basis = 0
   const claimed = await claim(work, fenced, async (client) => {
     basis = await read(work, client, 'cut')
   })
   if (claimed !== 'applied') return claimed
   await work.think()
+  return guardedWrite(work, fenced, basis)
+}
+
+async function guardedWrite(work: Work, fenced: Fenced, basis: number): Promise<UpdateAnswer> {
+  const { round, stores, tryNumber, wallet, change } = work
+  const token = `${fenced.fencingToken}`
   const { answer } = await round.call('write', async () => {
     const answer = await answerOf(() =>
-      stores.guard.transaction(fenced, (client) => write(client, round.place, basis + 1)),
+      stores.guard.transaction(fenced, (client) => write(client, wallet, basis + change)),
     )
-    return { answer, basis, value: basis + 1, token, tryNumber }
+    return { answer, basis, value: basis + change, token, tryNumber }
   })
   return answer
 }
 
 /** Claim, read, think and write inside ONE transaction: the fence's row is locked meanwhile. */
 export async function insideUpdate(work: LockedWork): Promise<UpdateAnswer> {
-  const { round, lease, tryNumber } = work
+  const { round, lease, tryNumber, wallet, change } = work
   const token = `${lease.fencingToken}`
   const seen: { basis?: number; thinking?: Promise<void>; writeCalledAtUs?: number } = {}
   const answer = await claim(work, lease, async (client) => {
@@ -96,14 +140,14 @@ export async function insideUpdate(work: LockedWork): Promise<UpdateAnswer> {
     seen.thinking = work.think()
     await seen.thinking
     seen.writeCalledAtUs = monotonicUs()
-    await write(client, round.place, seen.basis + 1)
+    await write(client, wallet, seen.basis + change)
   })
   const { basis, thinking, writeCalledAtUs } = seen
   // A guard that gives up at the deadline does not end the pause: A goes on when it is over.
   await thinking
   if (basis === undefined) return answer
   // Noted when the transaction is over: before its COMMIT the write has not happened.
-  const outcome = { answer, basis, value: basis + 1, token, tryNumber }
+  const outcome = { answer, basis, value: basis + change, token, tryNumber }
   round.note('write', writeCalledAtUs ?? monotonicUs(), outcome)
   return answer
 }
@@ -146,7 +190,7 @@ async function answerOf(act: () => Promise<void>): Promise<UpdateAnswer> {
  *   guard's own answer then tells what happened.
  */
 async function read(
-  { round, tryNumber }: Work,
+  { round, wallet, tryNumber }: Work,
   client: Queryable,
   whenItFails: 'failed' | 'cut',
 ): Promise<number> {
@@ -154,10 +198,10 @@ async function read(
   try {
     const { rows } = await client.query<{ balance: number }>(
       'SELECT balance FROM wallets WHERE id = $1',
-      [round.place],
+      [wallet],
     )
     const [row] = rows
-    if (row === undefined) throw new Error(`there is no wallet ${round.place}`)
+    if (row === undefined) throw new Error(`there is no wallet ${wallet}`)
     round.note('read', calledAtUs, { answer: 'read', value: row.balance, tryNumber })
     return row.balance
   } catch (error) {

@@ -23,11 +23,15 @@ export interface WalletAccount {
   readonly untruths: readonly string[]
 }
 
-/** @param entries The writes and undos of one wallet, in any order. */
+/**
+ * @param entries The writes and undos of one wallet, in any order.
+ * @param openedWith The balance before the first of them.
+ */
 export function compareWithLog(
   wallet: string,
   entries: readonly Entry[],
   state: WalletState,
+  openedWith = 0,
 ): WalletAccount {
   const queues = queuesByWriter(entries)
   const applied: AppliedWrite[] = []
@@ -48,7 +52,7 @@ export function compareWithLog(
     const what = `${entry.process}'s write of ${entry.value} was answered "applied"`
     untruths.push(`${wallet}, round ${entry.round}: ${what}, but the store never had it`)
   }
-  problems.push(...chainProblems(wallet, state), ...orderProblems(wallet, applied))
+  problems.push(...chainProblems(wallet, state, openedWith), ...orderProblems(wallet, applied))
   return { applied, problems, untruths }
 }
 
@@ -80,9 +84,13 @@ function takeMatching(
 }
 
 /** Every write begins where the one before it ended, and the last one is what stands there now. */
-function chainProblems(wallet: string, { log, balance }: WalletState): string[] {
+function chainProblems(
+  wallet: string,
+  { log, balance }: WalletState,
+  openedWith: number,
+): string[] {
   const problems: string[] = []
-  let standing = 0
+  let standing = openedWith
   for (const { oldBalance, newBalance } of log) {
     if (oldBalance !== standing) {
       problems.push(`${wallet}: the store's log goes from ${standing} to ${oldBalance} by nobody`)

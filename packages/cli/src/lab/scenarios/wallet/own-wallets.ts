@@ -1,0 +1,48 @@
+/**
+ * A wallet for each performance of a round, opened by the lab with what the story begins with. What
+ * one performance does to its wallet, its lock and its fence is nothing to the next, so there is
+ * nothing to undo, and each final balance is an answer of its own.
+ */
+import type { Outcome } from '../../history.ts'
+import type { Place, Scenario } from '../../scenario.ts'
+import { walletNameOf } from './judge-own.ts'
+import {
+  openWallet,
+  openWalletStores,
+  prepareTables,
+  type WalletState,
+  type WalletStores,
+  walletState,
+} from './stores.ts'
+
+/** What `finalState` reads: by wallet name. */
+export type WalletStates = Readonly<Record<string, WalletState>>
+
+type OwnWallets = Pick<
+  Scenario<WalletStores>,
+  'open' | 'prepare' | 'remember' | 'undo' | 'finalState'
+>
+
+/** The parts of a scenario that see to the wallets. */
+export function ownWallets(openedWith: number): OwnWallets {
+  return {
+    open: openWalletStores,
+    prepare: prepareTables,
+    remember: async (stores, place, id) => {
+      await openWallet(stores, walletNameOf(id, place.name), openedWith)
+      return openedWith
+    },
+    undo: async (): Promise<Outcome> => ({ answer: 'nothing-to-do' }),
+    finalState: walletsOf,
+  }
+}
+
+async function walletsOf(stores: WalletStores, { name }: Place): Promise<WalletStates> {
+  const { rows } = await stores.pool.query<{ id: string }>(
+    "SELECT id FROM wallets WHERE starts_with(id, $1 || '/')",
+    [name],
+  )
+  const states: Record<string, WalletState> = {}
+  for (const { id } of rows) states[id] = await walletState(stores, id)
+  return states
+}
