@@ -37,9 +37,42 @@ export const CLIENTS: Readonly<Record<string, (port: number) => Promise<Connecti
   },
 }
 
+/** Those that speak two protocols, by the one that they do not choose themselves. */
+export const OTHER_PROTOCOLS: typeof CLIENTS = {
+  'ioredis 6, RESP 2': async (port) => {
+    const client = new Redis({ host: '127.0.0.1', port, protocol: 2 })
+    return { client, end: () => client.quit() }
+  },
+  'node-redis 6, RESP 2': async (port) => {
+    const client = createClient({ url: `redis://127.0.0.1:${port}`, RESP: 2 })
+    client.on('error', () => undefined)
+    await client.connect()
+    return { client, end: () => client.close() }
+  },
+  'node-redis 5, RESP 3': async (port) => {
+    const client = createClient5({ url: `redis://127.0.0.1:${port}`, RESP: 3 })
+    client.on('error', () => undefined)
+    await client.connect()
+    return { client, end: () => client.close() }
+  },
+}
+
+/** What each of them speaks, so that both versions of RESP are known to be tried. */
+export const SPOKEN: Readonly<Record<string, number>> = {
+  'ioredis 6': 3,
+  'ioredis 5': 2,
+  'node-redis 6': 3,
+  'node-redis 5': 2,
+  'ioredis 6, RESP 2': 2,
+  'node-redis 6, RESP 2': 2,
+  'node-redis 5, RESP 3': 3,
+}
+
 export interface RedisPairs {
   /** @param options Of `redisBackend`. */
   open(clientName: string, options?: Parameters<typeof redisBackend>[1]): Promise<OpenBackends>
+  /** The version of RESP that each client speaks, as the server says. */
+  spoken(): Promise<Record<string, number>>
   stop(): Promise<void>
 }
 
@@ -48,7 +81,7 @@ export async function startRedisPairs(): Promise<RedisPairs> {
   const inspector = new Redis(server.port, '127.0.0.1')
   return {
     async open(clientName, options) {
-      const connect = CLIENTS[clientName]
+      const connect = CLIENTS[clientName] ?? OTHER_PROTOCOLS[clientName]
       if (!connect) throw new Error(`no client is called ${clientName}`)
       const [one, other] = await Promise.all([connect(server.port), connect(server.port)])
       const ours = redisBackend(one.client, options)
@@ -59,11 +92,30 @@ export async function startRedisPairs(): Promise<RedisPairs> {
       }
       return { ours, theirs, withoutEnd: () => keysWithoutTtl(inspector), close }
     },
+    async spoken() {
+      const found: Record<string, number> = {}
+      for (const [name, connect] of Object.entries({ ...CLIENTS, ...OTHER_PROTOCOLS })) {
+        found[name] = await protocolOf(inspector, () => connect(server.port))
+      }
+      return found
+    },
     async stop() {
       await inspector.quit()
       await server.stop()
     },
   }
+}
+
+/** Of the one connection that is open beside the inspector's. */
+async function protocolOf(inspector: Redis, connect: () => Promise<Connection>): Promise<number> {
+  const own = String(await inspector.client('ID'))
+  const { client, end } = await connect()
+  await redisBackend(client).inspect('any')
+  const listed = String(await inspector.client('LIST')).split('\n')
+  await end()
+  const others = listed.filter((line) => line !== '' && !line.startsWith(`id=${own} `))
+  if (others.length !== 1) throw new Error(`${others.length} connections instead of one`)
+  return Number(/ resp=(\d)/.exec(others[0] ?? '')?.[1])
 }
 
 /** Counters alone may live for ever: tokens must not restart. */
