@@ -173,7 +173,7 @@ async function claim(
   return answer
 }
 
-async function answerOf(act: () => Promise<void>): Promise<UpdateAnswer> {
+export async function answerOf(act: () => Promise<void>): Promise<UpdateAnswer> {
   try {
     await act()
     return 'applied'

@@ -1,0 +1,58 @@
+/**
+ * `campaign`: so many prizes, and eight pods that give them out, one at a time: read how many are
+ * left, look after the winner, write one less and the winner's name. Now and then a pod stands
+ * still for longer than its lock lives.
+ *
+ * One campaign an arm, and one prize for each time that the lock is held. The pods' pauses are part
+ * of the figures: prizes per second are those of a campaign in which that happens.
+ */
+import type { TrialArm, TrialScenario } from '../../trial.ts'
+import { checkCampaign } from './check.ts'
+import { campaignIn } from './organiser.ts'
+import { givePrizes } from './pod.ts'
+
+/** What the story promises; a short run has fewer and says so in its `limit`. */
+const PRIZES_MAX = 10_000
+const PRIZES_PER_ROUND = 10
+
+const arms: readonly TrialArm[] = [
+  {
+    name: 'no lock',
+    protected: false,
+    claim: 'more prizes are given out than there are, though nobody pauses',
+    run: campaignIn,
+  },
+  {
+    name: 'lock only',
+    protected: false,
+    claim: 'more prizes are given out than there are: the lock does not help a pod that pauses',
+    run: campaignIn,
+  },
+  {
+    name: 'lock + guard',
+    protected: true,
+    claim: 'exactly as many prizes are given out as there are, each of them once',
+    run: campaignIn,
+  },
+]
+
+export const scenario: TrialScenario = {
+  kind: 'trials',
+  name: 'campaign',
+  claim:
+    'Eight pods give out more prizes than there are, without a lock and with one when a pod ' +
+    'pauses past its TTL; with lock and guard exactly as many as there are.',
+  servers: ['redis', 'postgres'],
+  arms,
+  metrics: [
+    { key: 'granted', title: 'prizes\ngranted' },
+    { key: 'limit', title: 'limit' },
+    { key: 'refusedWrites', title: 'refused\nby store' },
+    { key: 'perSecond', title: 'prizes\na second' },
+  ],
+  armsAtOnce: 1,
+  armMsMax: 600_000,
+  plan: (rounds) => ({ rounds: 1, size: Math.min(PRIZES_MAX, rounds * PRIZES_PER_ROUND) }),
+  programs: { givePrizes },
+  check: checkCampaign,
+}
