@@ -4,6 +4,7 @@
  */
 import { type PostgresOptions, type PostgresServer, startPostgresServer } from './postgres.ts'
 import { type RedisOptions, type RedisServer, startRedisServer } from './redis.ts'
+import { type RedisCluster, type RedisClusterOptions, startCluster } from './redis-cluster.ts'
 import {
   type RedisSentinels,
   type RedisSentinelsOptions,
@@ -15,6 +16,7 @@ export { findPrograms, type ServerPrograms } from './find-programs.ts'
 export { MissingServerError, type ServerKind } from './missing-server.ts'
 export type { PostgresOptions, PostgresServer } from './postgres.ts'
 export type { RedisOptions, RedisServer } from './redis.ts'
+export type { RedisCluster, RedisClusterOptions } from './redis-cluster.ts'
 export type { RedisSentinels, RedisSentinelsOptions } from './redis-sentinels.ts'
 export { sweepDeadRuns } from './run-folder.ts'
 export { type Server, ServerStartError } from './server-process.ts'
@@ -31,6 +33,12 @@ function sweepOnce(): Promise<number> {
 export async function startRedis(options: RedisOptions = {}): Promise<RedisServer> {
   await sweepOnce()
   return startRedisServer(options)
+}
+
+/** @throws {MissingServerError} before anything is started. */
+export async function startRedisCluster(options: RedisClusterOptions = {}): Promise<RedisCluster> {
+  await sweepOnce()
+  return startCluster(options)
 }
 
 /** @throws {MissingServerError} before anything is started. */

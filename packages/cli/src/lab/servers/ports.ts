@@ -19,11 +19,14 @@ const PORT_MAX = 32_000
 /** A draw fails about as often as the range is full; this many in a row means something is wrong. */
 const DRAWS_MAX = 50
 
-/** @throws when no free port turned up in 50 draws. */
-export async function findFreePort(): Promise<number> {
+/**
+ * @param further A second port that must be free: this much above the first, in the same range.
+ * @throws when no free port turned up in 50 draws.
+ */
+export async function findFreePort(further = 0): Promise<number> {
   for (let draw = 0; draw < DRAWS_MAX; draw++) {
-    const port = randomInt(PORT_MIN, PORT_MAX)
-    if (await isFree(port)) return port
+    const port = randomInt(PORT_MIN, PORT_MAX - further)
+    if ((await isFree(port)) && (further === 0 || (await isFree(port + further)))) return port
   }
   throw new Error(`no free port found on 127.0.0.1 in ${DRAWS_MAX} draws`)
 }
