@@ -20,8 +20,9 @@ type Listener = (...args: unknown[]) => void
 
 /** What clients have besides, as far as they have it. */
 type Client = RedisSubscriber & {
+  readonly isCluster?: boolean
   off?(event: string, listener: Listener): unknown
-  duplicate?(options?: Readonly<Record<string, unknown>>): Client
+  duplicate?(...args: unknown[]): Client
   connect?(): Promise<unknown>
   disconnect?(): unknown
   destroy?(): unknown
@@ -72,6 +73,11 @@ function familyOf(subscriber: RedisSubscriber, otherwise: RedisFamily): RedisFam
   return typeof evalsha === 'function' ? 'ioredis' : otherwise
 }
 
+/** A cluster client of node-redis has names of its own for what happens to it, or to a node. */
+const ENDS = ['end', 'disconnect'] as const
+const RECONNECTINGS = ['reconnecting', 'node-reconnecting'] as const
+const READIES = ['ready', 'node-ready'] as const
+
 /** What suits requests, which must not be late, does not suit a subscription, which must come back. */
 const DUPLICATE: Readonly<Record<RedisFamily, Readonly<Record<string, unknown>>>> = {
   ioredis: {
@@ -81,7 +87,11 @@ const DUPLICATE: Readonly<Record<RedisFamily, Readonly<Record<string, unknown>>>
     autoResubscribe: false,
     lazyConnect: false,
   },
-  'node-redis': { disableOfflineQueue: false },
+  'node-redis': {
+    disableOfflineQueue: false,
+    // Of a cluster: one connection, not one to each primary.
+    minimizeConnections: true,
+  },
 }
 
 function openDuplicate(
@@ -89,7 +99,9 @@ function openDuplicate(
   family: RedisFamily,
   events: SubscriberEvents,
 ): SubscriberConnection {
-  const own = original.duplicate?.(DUPLICATE[family]) as Client
+  // A cluster client of ioredis takes other nodes to begin with first.
+  const nodes = family === 'ioredis' && original.isCluster === true ? [[]] : []
+  const own = original.duplicate?.(...nodes, DUPLICATE[family]) as Client
   // An 'error' event without a listener ends the process; the other events tell us enough.
   own.on('error', ignore)
   // A program that ended its own client must be able to exit without knowing of this one.
@@ -98,12 +110,12 @@ function openDuplicate(
     events.onEnded()
   }
   const opened = new Connection(own, family, events, () => {
-    original.off?.('end', onOriginalEnded)
+    for (const event of ENDS) original.off?.(event, onOriginalEnded)
     if (family === 'ioredis') own.disconnect?.()
     // Of a Sentinel client it is a promise.
     else Promise.resolve(own.destroy?.()).catch(ignore)
   })
-  original.on('end', onOriginalEnded)
+  for (const event of ENDS) original.on(event, onOriginalEnded)
   if (family === 'node-redis') opened.connect()
   return opened
 }
@@ -129,9 +141,9 @@ class Connection implements SubscriberConnection {
     this.#events = events
     this.#endOwn = endOwn
     if (this.#isIo) client.on('message', this.#onIoMessage)
-    client.on('reconnecting', this.#onReconnecting)
-    client.on('ready', this.#onReady)
-    client.on('end', this.#onEnd)
+    for (const event of RECONNECTINGS) client.on(event, this.#onReconnecting)
+    for (const event of READIES) client.on(event, this.#onReady)
+    for (const event of ENDS) client.on(event, this.#onEnd)
   }
 
   /** node-redis connects when told to, and gives up only where its options say so. */
@@ -154,9 +166,9 @@ class Connection implements SubscriberConnection {
 
   end(): void {
     this.#client.off?.('message', this.#onIoMessage)
-    this.#client.off?.('reconnecting', this.#onReconnecting)
-    this.#client.off?.('ready', this.#onReady)
-    this.#client.off?.('end', this.#onEnd)
+    for (const event of RECONNECTINGS) this.#client.off?.(event, this.#onReconnecting)
+    for (const event of READIES) this.#client.off?.(event, this.#onReady)
+    for (const event of ENDS) this.#client.off?.(event, this.#onEnd)
     try {
       this.#endOwn()
     } catch {

@@ -5,7 +5,7 @@
  * signature on each of client, pool, cluster and sentinel.
  */
 import { createHash } from 'node:crypto'
-import { InvalidArgumentError } from '../core/errors.ts'
+import { BackendUnavailableError, InvalidArgumentError } from '../core/errors.ts'
 import { asRedisError, isNoScript } from './redis-errors.ts'
 import { PrimarySearch } from './redis-primary.ts'
 
@@ -37,6 +37,10 @@ export function defineScript(name: string, lua: string): RedisScript {
 /** Runs scripts on one client, whichever family it is of. */
 export interface RedisScripts {
   readonly family: RedisFamily
+  /** Whether the client sends a script to the node of a cluster in which its first key lies. */
+  readonly isCluster: boolean
+  /** Of a cluster one for each primary that the client knows at present, for scripts without keys. */
+  primaries(): Promise<readonly RedisScripts[]>
   /**
    * EVALSHA, and EVAL once where the server does not know the script (a restart, a failover, SCRIPT
    * FLUSH): it did not run then, so nothing happens twice.
@@ -62,10 +66,16 @@ export function scriptsOf(client: RedisClient): RedisScripts {
 }
 
 /** What ioredis tells of itself. */
-type Told = { readonly status?: unknown; readonly options?: object }
+type Told = {
+  readonly status?: unknown
+  readonly options?: object
+  readonly isCluster?: unknown
+  nodes?(role: 'master'): IoClient[]
+}
 
 class IoScripts implements RedisScripts {
   readonly family = 'ioredis'
+  readonly isCluster: boolean
   readonly #client: IoClient & Told
   readonly #resends: boolean
   readonly #search: PrimarySearch
@@ -73,8 +83,13 @@ class IoScripts implements RedisScripts {
   constructor(client: IoClient & Told) {
     this.#client = client
     this.#search = new PrimarySearch(client)
-    const options = client.options as { autoResendUnfulfilledCommands?: unknown } | undefined
-    this.#resends = options?.autoResendUnfulfilledCommands !== false
+    this.isCluster = client.isCluster === true
+    this.#resends = resends(client.options, this.isCluster)
+  }
+
+  async primaries(): Promise<readonly RedisScripts[]> {
+    if (!this.isCluster) return [this]
+    return someOf(this.#client.nodes?.('master') ?? []).map((node) => new IoScripts(node))
   }
 
   async run(script: RedisScript, keys: string[], args: string[]): Promise<unknown> {
@@ -100,12 +115,55 @@ class IoScripts implements RedisScripts {
   }
 }
 
+/** Whether a request that had no answer is sent once more. */
+function resends(options: unknown, isCluster: boolean): boolean {
+  const { retryDelayOnFailover, clusterNodeRetryStrategy, redisOptions, ...rest } = (options ??
+    {}) as Record<string, unknown>
+  if (!isCluster) return rest['autoResendUnfulfilledCommands'] !== false
+  // To the same node only where nodes reconnect, which they do not by default.
+  if (retryDelayOnFailover !== 0) return true
+  return typeof clusterNodeRetryStrategy === 'function' && resends(redisOptions, false)
+}
+
+/** A client that knows no node must not look like a cluster without locks. */
+function someOf<N>(nodes: readonly N[]): readonly N[] {
+  if (nodes.length > 0) return nodes
+  throw new BackendUnavailableError('down', 'the client knows no node of the cluster')
+}
+
+/** What a cluster client of node-redis has besides. */
+type NodeCluster = {
+  readonly masters: readonly unknown[]
+  nodeClient(node: unknown): Promise<NodeClient>
+}
+
+function nodeClusterOf(client: NodeClient): NodeCluster | null {
+  const { masters, nodeClient } = client as Partial<NodeCluster>
+  const isCluster = Array.isArray(masters) && typeof nodeClient === 'function'
+  return isCluster ? (client as unknown as NodeCluster) : null
+}
+
 class NodeScripts implements RedisScripts {
   readonly family = 'node-redis'
+  readonly isCluster: boolean
   readonly #client: NodeClient
+  readonly #cluster: NodeCluster | null
 
   constructor(client: NodeClient) {
     this.#client = client
+    this.#cluster = nodeClusterOf(client)
+    this.isCluster = this.#cluster !== null
+  }
+
+  async primaries(): Promise<readonly RedisScripts[]> {
+    const cluster = this.#cluster
+    if (cluster === null) return [this]
+    const clients = someOf(cluster.masters).map((node) => cluster.nodeClient(node))
+    try {
+      return (await Promise.all(clients)).map((client) => new NodeScripts(client))
+    } catch (error) {
+      throw asRedisError(error, 'look at all nodes')
+    }
   }
 
   async run(script: RedisScript, keys: string[], args: string[]): Promise<unknown> {

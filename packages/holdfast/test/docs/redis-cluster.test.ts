@@ -5,9 +5,9 @@ import { createLocks } from '../../src/lock/lock.ts'
 import { redisBackend } from '../../src/redis.ts'
 import { openInspector, until } from '../support/redis.ts'
 
-// The accident: a backend for one primary, pointed at a cluster, works for some names and not for
-// others. It is refused for all, in words, as docs/backends/redis.md says.
-it('a cluster is refused, and nothing is written to it', async () => {
+// The accident: a client of one node of a cluster works for some names and not for others. It is
+// refused for all, in words, as docs/backends/redis.md says.
+it('a client of one node is refused by a cluster, and writes nothing to it', async () => {
   const server = await startRedis({ args: ['--cluster-enabled', 'yes'] })
   onTestFinished(() => server.stop())
   const inspector = await openInspector(server.port)

@@ -29,7 +29,7 @@ afterAll(async () => {
   await server.stop()
 })
 
-const COUNTER = new RedisKeys('lock:').of('k').counter
+const COUNTER = new RedisKeys('lock:', false).of('k')?.counter ?? ''
 
 async function tokenOf(lockName: string): Promise<bigint> {
   const grant = await acquired(backend, lockName)

@@ -9,7 +9,7 @@ type Warn = (warning: Warning) => void
 export class Advice {
   readonly #client: RedisClient
   readonly #family: RedisFamily
-  readonly #askPolicy: (lock: string) => Promise<string>
+  readonly #askPolicy: (lockName: string) => Promise<string>
   #hasToldOptions = false
   #hasAskedPolicy = false
 
@@ -17,7 +17,7 @@ export class Advice {
   constructor(
     client: RedisClient,
     family: RedisFamily,
-    askPolicy: (lock: string) => Promise<string>,
+    askPolicy: (lockName: string) => Promise<string>,
   ) {
     this.#client = client
     this.#family = family
@@ -32,10 +32,10 @@ export class Advice {
   }
 
   /** After the first answer, so that no request waits for it. */
-  afterAnswer(warn: Warn, lock: string): void {
+  afterAnswer(warn: Warn, lockName: string): void {
     if (this.#hasAskedPolicy) return
     this.#hasAskedPolicy = true
-    this.#askPolicy(lock).then(
+    this.#askPolicy(lockName).then(
       (value) => {
         if (value === '' || value === 'noeviction') return
         const option = 'maxmemory-policy'

@@ -50,29 +50,39 @@ export class RedisLooking {
     return shown?.head === head && shown.digest !== digest ? null : digest
   }
 
-  async *list(prefix: string, limit: number): AsyncGenerator<LockInfo, void, undefined> {
-    // SCAN may give a key twice, while the server's table grows or shrinks.
+  /** @param learn Sees to it that the client's prefix is known. */
+  async *list(
+    prefix: string,
+    limit: number,
+    learn: () => Promise<unknown>,
+  ): AsyncGenerator<LockInfo, void, undefined> {
+    // SCAN may give a key twice, while the server's table grows or shrinks, or a slot moves.
     const listed = new Set<string>()
+    // To a primary of a cluster it is not sent as a key, which would have to lie there.
+    const isKey = !this.#scripts.isCluster
+    if (!isKey) await learn()
     const start = this.#keys.prefix + prefix
+    const keys = isKey ? [start] : []
     const args = [String(WALKED_PER_PAGE), String(Buffer.byteLength(prefix))]
-    let cursor = '0'
-    do {
-      const [next = '0', ...fields] = textsOf(
-        await this.#scripts.run(LIST, [start], [cursor, ...args]),
-      )
-      for (let at = 0; at < fields.length; at += FIELDS_PER_LOCK) {
-        const [name = '', kind = '', ...rest] = fields.slice(at, at + FIELDS_PER_LOCK)
-        if (listed.has(name)) continue
-        if (listed.size >= limit) return
-        listed.add(name)
-        yield this.#infoOf(name, kind, rest)
-      }
-      cursor = next
-    } while (cursor !== '0')
+    if (!isKey) args.push(this.#keys.clientPrefix + start)
+    for (const primary of await this.#scripts.primaries()) {
+      let cursor = '0'
+      do {
+        const [next = '0', ...fields] = textsOf(await primary.run(LIST, keys, [cursor, ...args]))
+        for (let at = 0; at < fields.length; at += FIELDS_PER_LOCK) {
+          const [name = '', kind = '', ...rest] = fields.slice(at, at + FIELDS_PER_LOCK)
+          if (listed.has(name)) continue
+          if (listed.size >= limit) return
+          listed.add(name)
+          yield this.#infoOf(name, kind, rest)
+        }
+        cursor = next
+      } while (cursor !== '0')
+    }
   }
 
   async #ask(lockName: string): Promise<string[]> {
-    return textsOf(await this.#scripts.run(INSPECT, [this.#keys.of(lockName).lock], []))
+    return textsOf(await this.#scripts.run(INSPECT, [this.#keys.lock(lockName)], []))
   }
 
   #infoOf(

@@ -1,5 +1,5 @@
 /**
- * Locks on one Redis primary.
+ * Locks on one Redis primary, or on the primaries of a Redis Cluster.
  *
  * Guarantee: every change of a lock is one script, so a process that dies between two steps leaves
  * nothing that does not end by itself, and no two requests interleave. Tokens rise over every grant
@@ -42,7 +42,7 @@ import { onAdoptSeams, type Seams, systemSeams } from '../../core/seams.ts'
 import { checkToken, parseToken, TOKEN_MAX } from '../../core/token.ts'
 import { Advice } from './advice.ts'
 import { Attempts, TOMBSTONE_MS_MIN } from './attempts.ts'
-import { RedisKeys } from './keys.ts'
+import { type LockKeys, RedisKeys } from './keys.ts'
 import { RedisLooking } from './looking.ts'
 import { type RedisOptions, readRedisOptions } from './options.ts'
 import { failureOf, textsOf } from './replies.ts'
@@ -67,8 +67,8 @@ const REFUSED: AcquireResult = { kind: 'held', retryAfterMs: null, holder: null 
 export type RedisLimits = Readonly<{ ttlMsMin?: number; tombstonesMax?: number }>
 
 /**
- * Locks on one Redis primary, through a client of yours: ioredis 5 or 6, node-redis 5 or 6; RESP 2
- * or 3. Tested on Redis 7.0. The client is neither opened nor closed here.
+ * Locks on one Redis primary or on a Redis Cluster, through a client of yours: ioredis 5 or 6,
+ * node-redis 5 or 6; RESP 2 or 3. Tested on Redis 7.0. The client is neither opened nor closed here.
  *
  * @throws InvalidArgumentError when `client` is of neither family, or an option is wrong.
  */
@@ -100,18 +100,16 @@ class RedisBackend implements Backend {
   readonly #wakeUps: RedisWakeUps | null
   /** Who was refused last and waits, by lock name: whoever subscribes for it leaves that mark. */
   readonly #waiters = new Map<string, string>()
-  /** What the client puts before our keys; null until a script has told. */
-  #clientPrefix: string | null = null
 
   constructor(seams: Seams, client: RedisClient, options: RedisOptions, limits: RedisLimits) {
     const { keyPrefix, sourceId, subscriber } = readRedisOptions(options)
     this.#seams = seams
     this.#scripts = scriptsOf(client)
-    this.#keys = new RedisKeys(keyPrefix)
+    this.#keys = new RedisKeys(keyPrefix, this.#scripts.isCluster)
     this.#source = `redis:${keyPrefix}${sourceId}`
     this.#looking = new RedisLooking(this.#scripts, this.#keys)
     this.#attempts = new Attempts(limits.tombstonesMax)
-    this.#advice = new Advice(client, this.#scripts.family, (lock) => this.#askFacts(lock))
+    this.#advice = new Advice(client, this.#scripts.family, (lockName) => this.#askFacts(lockName))
     const open = subscriberOf(client, this.#scripts.family, subscriber)
     this.#wakeUps =
       open &&
@@ -140,28 +138,29 @@ class RedisBackend implements Backend {
     const { lockName, owner, ttlMs, holder, lockDelayMs, waits } = request
     assert(Number.isSafeInteger(ttlMs), 'the engine checks that ttlMs is an integer')
     assert(ttlMs > 0, 'the engine checks that ttlMs is positive')
-    const { lock, counter, want } = this.#keys.of(lockName)
-    const keys = [lock, this.#keys.cancel(owner), counter]
     const args = [owner, String(ttlMs), this.#metadata.of(holder, lockDelayMs)]
-    if (waits) {
-      keys.push(want)
-      args.push(request.waiter, WANT_MS)
-      this.#rememberWaiter(lockName, request.waiter)
-    }
     const sentAtMs = this.#begin(request)
     let reply: unknown
     try {
+      const { lock, counter, want, cancelStart } =
+        this.#keys.of(lockName) ?? (await this.#learnKeys(lockName))
+      const keys = [lock, cancelStart + owner, counter]
+      if (waits) {
+        keys.push(want)
+        args.push(request.waiter, WANT_MS)
+        this.#rememberWaiter(lockName, request.waiter)
+      }
       reply = await this.#scripts.run(ACQUIRE, keys, args)
     } catch (error) {
       throw this.#failed(owner, error)
     }
-    const isCancelled = this.#answered(owner, lock)
+    const isCancelled = this.#answered(owner, lockName)
     if (typeof reply === 'string' || reply instanceof Uint8Array) {
       return this.#granted(request, String(reply), ttlMs, sentAtMs, isCancelled)
     }
     const [kind = '', second = '', third = '', fourth = '', token = ''] = textsOf(reply)
     if (kind === 'held') {
-      this.#learnPrefix(lock, fourth)
+      this.#keys.learn(lockName, fourth)
       const held = holderOf(third)
       // A name that rests is nobody's, though its value still has the last holder's token.
       const fencingToken = held && parseToken(token)
@@ -180,9 +179,10 @@ class RedisBackend implements Backend {
     evenIfWanted: boolean,
   ): Promise<HandOverResult> {
     assert(next.lockName === grant.lockName, 'a hand-over stays on one name')
-    const { lock, want, counter } = this.#keys.of(next.lockName)
-    const { owner, ttlMs, holder, lockDelayMs } = next
-    const keys = [lock, want, counter, this.#keys.cancel(owner), this.#keys.cancel(grant.owner)]
+    const { lockName, owner, ttlMs, holder, lockDelayMs } = next
+    const { lock, want, counter, cancelStart } =
+      this.#keys.of(lockName) ?? (await this.#learnKeys(lockName))
+    const keys = [lock, want, counter, cancelStart + owner, cancelStart + grant.owner]
     const args = [
       ownerMark(grant.owner),
       owner,
@@ -197,7 +197,7 @@ class RedisBackend implements Backend {
     } catch (error) {
       throw this.#failed(owner, error)
     }
-    const isCancelled = this.#answered(owner, lock)
+    const isCancelled = this.#answered(owner, lockName)
     const [kind = '', token = '', wanted = '', left = ''] = textsOf(reply)
     if (kind === 'freed' || kind === 'not-held') return { kind }
     if (kind !== 'handed-over' && kind !== 'again') throw failureOf([kind])
@@ -208,7 +208,7 @@ class RedisBackend implements Backend {
   }
 
   async renew({ lockName, owner, fencingToken }: Grant, ttlMs: number): Promise<RenewResult> {
-    const { lock } = this.#keys.of(lockName)
+    const lock = this.#keys.lock(lockName)
     const args = [ownerMark(owner), String(ttlMs), padToken(fencingToken)]
     const sentAtMs = this.#seams.nowMs()
     const answer = String(await this.#scripts.run(RENEW, [lock], args))
@@ -217,13 +217,13 @@ class RedisBackend implements Backend {
   }
 
   async release({ lockName, owner }: Grant, keepForMs: number): Promise<'released' | 'not-held'> {
-    const { lock, want } = this.#keys.of(lockName)
+    const { lock, want, cancelStart } = this.#keys.of(lockName) ?? (await this.#learnKeys(lockName))
     const mark = ownerMark(owner)
     const released =
       keepForMs > 0
         ? await this.#scripts.run(
             REST,
-            [lock, this.#keys.cancel(owner)],
+            [lock, cancelStart + owner],
             [mark, String(Math.ceil(keepForMs))],
           )
         : await this.#scripts.run(RELEASE, [lock, want], [mark])
@@ -231,14 +231,14 @@ class RedisBackend implements Backend {
   }
 
   async cancel(lockName: string, owner: string): Promise<void> {
-    const { lock, want } = this.#keys.of(lockName)
+    const { lock, want, cancelStart } = this.#keys.of(lockName) ?? (await this.#learnKeys(lockName))
     const lifeMs = this.#attempts.cancelled(owner, this.#seams.nowMs())
-    const keys = [lock, want, this.#keys.cancel(owner)]
+    const keys = [lock, want, cancelStart + owner]
     await this.#scripts.run(CANCEL, keys, [ownerMark(owner), String(lifeMs)])
   }
 
   async proclaim({ lockName, owner }: Fenced, value: string): Promise<'proclaimed' | 'not-held'> {
-    const { lock } = this.#keys.of(lockName)
+    const lock = this.#keys.lock(lockName)
     const args = [ownerMark(owner), proclaimed(value), String(VALUE_BYTES_MAX)]
     const answer = String(await this.#scripts.run(PROCLAIM, [lock], args))
     if (answer === 'too-long') {
@@ -252,18 +252,20 @@ class RedisBackend implements Backend {
   }
 
   list(prefix: string, limit: number): AsyncIterable<LockInfo> {
-    return this.#looking.list(prefix, limit)
+    const learn = async () => this.#keys.of(prefix) ?? (await this.#learnKeys(prefix))
+    return this.#looking.list(prefix, limit, learn)
   }
 
   async revoke(request: AcquireRequest, seen: RevokeOptions): Promise<Grant | null> {
     const { lockName, owner, ttlMs, holder } = request
-    const { lock, counter } = this.#keys.of(lockName)
+    const { lock, counter, cancelStart } =
+      this.#keys.of(lockName) ?? (await this.#learnKeys(lockName))
     const wanted =
       'foreignOwner' in seen && seen.foreignOwner !== undefined
         ? await this.#looking.digestOf(lockName, seen.foreignOwner)
         : padToken((seen as { fencingToken: bigint }).fencingToken)
     if (wanted === null) return null
-    const keys = [lock, this.#keys.cancel(owner), counter, this.#keys.cancelStart]
+    const keys = [lock, cancelStart + owner, counter, cancelStart]
     const args = [
       owner,
       wanted,
@@ -278,7 +280,7 @@ class RedisBackend implements Backend {
     } catch (error) {
       throw this.#failed(owner, error)
     }
-    const isCancelled = this.#answered(owner, lock)
+    const isCancelled = this.#answered(owner, lockName)
     const [kind = '', token = '', left = '', delay = ''] = textsOf(reply)
     if (kind === 'gone' || kind === 'cancelled') return null
     if (kind !== 'revoked') throw failureOf([kind])
@@ -292,7 +294,8 @@ class RedisBackend implements Backend {
     if (fencingTokenMin === TOKEN_MAX) {
       throw new InvalidArgumentError('fencingTokenMin', fencingTokenMin, 'a token below 2^63 - 1')
     }
-    await this.#scripts.run(RAISE, [this.#keys.of(lockName).counter], [fencingTokenMin.toString()])
+    const { counter } = this.#keys.of(lockName) ?? (await this.#learnKeys(lockName))
+    await this.#scripts.run(RAISE, [counter], [fencingTokenMin.toString()])
   }
 
   async close(): Promise<void> {
@@ -311,8 +314,8 @@ class RedisBackend implements Backend {
   }
 
   /** @returns Whether the owner was cancelled meanwhile. */
-  #answered(owner: string, lock: string): boolean {
-    if (this.warn !== undefined) this.#advice.afterAnswer(this.warn, lock)
+  #answered(owner: string, lockName: string): boolean {
+    if (this.warn !== undefined) this.#advice.afterAnswer(this.warn, lockName)
     return this.#attempts.answered(owner)
   }
 
@@ -347,34 +350,38 @@ class RedisBackend implements Backend {
     this.#waiters.set(lockName, waiter)
   }
 
-  /** @param sent The key of a lock as the server got it; as its channel it has no other prefix. */
-  #learnPrefix(lock: string, sent: string): void {
-    this.#clientPrefix ??= sent.slice(0, sent.length - lock.length)
+  /** In a cluster keys depend on the client's prefix: the store is asked for it before all else. */
+  async #learnKeys(lockName: string): Promise<LockKeys> {
+    await this.#askFacts(lockName)
+    const keys = this.#keys.of(lockName)
+    assert(keys !== null, 'the store has told what the client puts before keys')
+    return keys
   }
 
   async #sleep(lockName: string, signal: AbortSignal): Promise<void> {
-    const { lock } = this.#keys.of(lockName)
-    if (this.#clientPrefix === null) {
+    if (this.#keys.clientPrefix === null) {
       // Usually a refusal has told it. A store that cannot tell cannot wake anybody either.
-      await this.#askFacts(lock).catch(() => {})
+      await this.#askFacts(lockName).catch(() => {})
     }
-    if (this.#wakeUps === null || this.#clientPrefix === null) return aborted(signal)
-    return this.#wakeUps.sleep(this.#clientPrefix + lock, signal)
+    const { clientPrefix } = this.#keys
+    if (this.#wakeUps === null || clientPrefix === null) return aborted(signal)
+    // The channel of a name is its key as the server gets it, with no other prefix.
+    return this.#wakeUps.sleep(clientPrefix + this.#keys.lock(lockName), signal)
   }
 
   /** Whether the lock of a channel is taken; if so, the mark is left again. */
   async #isTaken(channel: string): Promise<boolean> {
-    const lock = channel.slice(this.#clientPrefix?.length)
-    const lockName = lock.slice(this.#keys.prefix.length)
-    const { want } = this.#keys.of(lockName)
+    const lockName = channel.slice(`${this.#keys.clientPrefix}${this.#keys.prefix}`.length)
+    const { lock, want } = this.#keys.of(lockName) ?? (await this.#learnKeys(lockName))
     const waiter = this.#waiters.get(lockName) ?? ''
     return Number(await this.#scripts.run(AWAIT, [lock, want], [waiter, WANT_MS])) === 1
   }
 
   /** @returns The server's maxmemory-policy, or '' where this user may not ask. */
-  async #askFacts(lock: string): Promise<string> {
+  async #askFacts(lockName: string): Promise<string> {
+    const lock = this.#keys.lock(lockName)
     const [sent = '', policy = ''] = textsOf(await this.#scripts.run(FACTS, [lock], []))
-    this.#learnPrefix(lock, sent)
+    this.#keys.learn(lockName, sent)
     return policy
   }
 }

@@ -2,7 +2,7 @@
 import { Redis } from 'ioredis'
 import { createClient } from 'redis'
 import { expect, it } from 'vitest'
-import { RedisKeys } from '../../../src/backends/redis/keys.ts'
+import { type LockKeys, RedisKeys } from '../../../src/backends/redis/keys.ts'
 import { metadataOf, ownerMark, padToken } from '../../../src/backends/redis/value.ts'
 import { clientOptionWarnings } from '../../../src/clients/redis-client-options.ts'
 import { asRedisError } from '../../../src/clients/redis-errors.ts'
@@ -48,21 +48,27 @@ it('refusals of the server are told as the table says', () => {
 
 // The accident: somebody looks for a lock by the page, and finds another key.
 it('the keys are those of the table', () => {
-  const rows = tableUnder(page, '## Keys').map(([key]) => key)
-  const keys = new RedisKeys('<keyPrefix>')
-  const { lock, want } = keys.of('<lock name>')
-  expect(rows).toEqual([
+  const table = tableUnder(page, '## Keys')
+  const keys = new RedisKeys('<keyPrefix>', false)
+  const { lock, want, cancelStart } = shown(keys, '<lock name>')
+  expect(table.map(([key]) => key)).toEqual([
     lock,
     '`<keyPrefix>#hf:token:{00}` to `{63}`',
     want,
-    keys.cancel('<owner>'),
+    `${cancelStart}<owner>`,
   ])
   const stripes = new Set<string>()
-  for (let index = 0; index < 5000; index++) stripes.add(keys.of(`name ${index}`).counter)
+  for (let index = 0; index < 5000; index++) stripes.add(shown(keys, `name ${index}`).counter)
   expect([...stripes].sort()).toEqual(
     Array.from({ length: 64 }, (_, n) => `<keyPrefix>#hf:token:{${String(n).padStart(2, '0')}}`),
   )
 })
+
+function shown(keys: RedisKeys, lockName: string): LockKeys {
+  const composed = keys.of(lockName)
+  if (composed === null) throw new Error('outside a cluster keys need no prefix of the client')
+  return composed
+}
 
 it('the value is laid out as the page shows it', () => {
   const shown = /^ {4}(hf1:.+)$/m.exec(page.text)?.[1] ?? ''

@@ -31,21 +31,28 @@ return {kind, left, first, second}
 export const LIST: RedisScript = defineScript(
   'list',
   /* lua */ `
--- KEYS[1] start   no key, but how the keys to list begin
+-- KEYS[1] start   no key, but how the keys to list begin. Absent in a cluster
 -- ARGV[1] cursor  '0' to begin with
 -- ARGV[2] count   how many keys of the server to walk over, about
--- ARGV[3] bytes   of KEYS[1] at its end that belong to the lock names
+-- ARGV[3] bytes   of the start at its end that belong to the lock names
+-- ARGV[4] start   in place of KEYS[1], as the server gets keys
 -- Reply: {next cursor, '0' at the end; then for each lock: name, kind, remaining ms, first, second}
 ${DESCRIBE}
-local pattern = string.gsub(KEYS[1], '[%*%?%[%]\\\\]', '\\\\%0') .. '*'
+local start = KEYS[1] or ARGV[4]
+local pattern = string.gsub(start, '[%*%?%[%]\\\\]', '\\\\%0') .. '*'
 local page = redis.call('SCAN', ARGV[1], 'MATCH', pattern, 'COUNT', ARGV[2], 'TYPE', 'string')
-local before = #KEYS[1] - tonumber(ARGV[3])
+local before = #start - tonumber(ARGV[3])
 local reply = {page[1]}
 for _, key in ipairs(page[2]) do
   local name = string.sub(key, before + 1)
   if name ~= '' and not string.find(name, '#hf:', 1, true) then
-    -- A key that this user may not read is none of its locks.
-    local value = redis.pcall('MGET', key)[1]
+    local found = redis.pcall('MGET', key)
+    if found.err and string.find(found.err, 'cluster is down', 1, true) then
+      -- Without this the listing would be empty, as if nobody held anything.
+      return found
+    end
+    -- A key that this user may not read is none of its locks, nor is one whose slot has moved.
+    local value = found[1]
     local left = value and redis.call('PTTL', key) or -1
     if left >= 0 then
       local kind, first, second = describe(value)

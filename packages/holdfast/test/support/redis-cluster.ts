@@ -1,0 +1,85 @@
+/** Cluster clients of both families, and looks into the nodes beside them. */
+import { Cluster, type Redis } from 'ioredis'
+import { Cluster as Cluster5 } from 'ioredis5'
+import { createCluster } from 'redis'
+import { createCluster as createCluster5 } from 'redis5'
+import type { RedisCluster } from '../../../cli/src/lab/servers/index.ts'
+import { redisBackend } from '../../src/redis.ts'
+import type { OpenBackends } from '../../src/testkit/backend-harness.ts'
+import { type ClientName, keysWithoutTtl, type OpenClient, openInspector, until } from './redis.ts'
+
+export interface ClusterClientOptions {
+  /** ioredis, and node-redis 6. */
+  readonly keyPrefix?: string
+  /** Reads go to replicas. */
+  readonly readsReplicas?: boolean
+}
+
+/** Resolves when it is connected. Its errors are listened to. */
+export async function openClusterClient(
+  name: ClientName,
+  { nodes }: RedisCluster,
+  { keyPrefix, readsReplicas = false }: ClusterClientOptions = {},
+): Promise<OpenClient> {
+  const prefix = keyPrefix === undefined ? {} : { keyPrefix }
+  const addresses = nodes.map(({ port }) => ({ host: '127.0.0.1', port }))
+  if (name.startsWith('ioredis')) {
+    const scaleReads = readsReplicas ? ('slave' as const) : ('master' as const)
+    const given = { ...prefix, scaleReads, retryDelayOnFailover: 0 }
+    const client =
+      name === 'ioredis 5' ? new Cluster5(addresses, given) : new Cluster(addresses, given)
+    client.on('error', () => undefined)
+    await until(() => client.status === 'ready', 'the client is connected')
+    return { client, end: () => client.disconnect() }
+  }
+  const given = {
+    ...prefix,
+    rootNodes: addresses.map((socket) => ({ socket })),
+    defaults: { disableOfflineQueue: true },
+    useReplicas: readsReplicas,
+  }
+  const client = name === 'node-redis 5' ? createCluster5(given) : createCluster(given)
+  client.on('error', () => undefined)
+  await client.connect()
+  return { client, end: () => (client.isOpen ? client.destroy() : undefined) }
+}
+
+/** Two backends on one cluster, each through a client of its own. */
+export async function openClusterPair(
+  name: ClientName,
+  cluster: RedisCluster,
+  options?: Parameters<typeof redisBackend>[1],
+): Promise<OpenBackends> {
+  const [one, other] = await Promise.all([
+    openClusterClient(name, cluster),
+    openClusterClient(name, cluster),
+  ])
+  const ours = redisBackend(one.client, options)
+  const theirs = redisBackend(other.client, options)
+  const withoutEnd = (): Promise<string[]> =>
+    onEachPrimary(cluster, (node) => keysWithoutTtl(node)).then((keys) => keys.flat())
+  const close = async (): Promise<void> => {
+    await Promise.all([ours.close(), theirs.close()])
+    one.end()
+    other.end()
+  }
+  return { ours, theirs, withoutEnd, close }
+}
+
+/** What `look` says of each node that is a primary at present. */
+export async function onEachPrimary<T>(
+  { nodes }: RedisCluster,
+  look: (node: Redis) => Promise<T>,
+): Promise<T[]> {
+  const found: T[] = []
+  for (const { port } of nodes) {
+    const node = await openInspector(port)
+    try {
+      const [role] = await node.role()
+      if (role === 'master') found.push(await look(node))
+    } finally {
+      node.disconnect()
+    }
+  }
+  return found
+}
