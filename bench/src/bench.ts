@@ -1,13 +1,12 @@
 /** One run of the bench, from its arguments to its exit code. */
 import { constants, loadavg } from 'node:os'
 import { currentCommit } from '../../packages/cli/dist/lab/commit.js'
-import { MissingServerError, startRedis } from '../../packages/cli/dist/lab/servers/index.js'
+import { MissingServerError } from '../../packages/cli/dist/lab/servers/index.js'
 import { extentOf, type GroupName, prepare } from './groups/index.ts'
 import { measure } from './measure.ts'
 import { type BenchOptions, HELP, readOptions, UsageError } from './options.ts'
 import { barsReport, type GroupResult, groupReport, jsonReport } from './report.ts'
 import { rowsOf } from './rows.ts'
-import { ServerLook } from './server-look.ts'
 
 const EXIT = { measured: 0, failed: 1, usage: 2, missingServer: 3 } as const
 
@@ -72,17 +71,14 @@ function whyNoPeers({ peers }: BenchOptions, lack: string | null): string | null
   return peers ? lack : '--no-peers'
 }
 
-/** Each group has a server of its own, so that none finds another's keys and scripts. */
 async function runGroup(
   group: GroupName,
   { profile }: BenchOptions,
   withPeers: boolean,
 ): Promise<GroupResult> {
-  const server = await startRedis()
-  const look = await ServerLook.open(server.port)
+  say(`${group}: begins`)
+  const { entries, failures, close } = await prepare(group, profile, withPeers)
   try {
-    const { port } = server
-    const { entries, failures } = await prepare(group, { port, look }, profile, withPeers)
     const extent = extentOf(group, profile)
     const outcome = await measure(entries, extent, (number) => {
       say(`${group}: run ${number} of ${extent.runs}`)
@@ -91,8 +87,7 @@ async function runGroup(
     const rows = rowsOf(group, outcome.measured)
     return { group, rows, failures: [...failures, ...outcome.failures] }
   } finally {
-    look.close()
-    await server.stop()
+    await close()
   }
 }
 

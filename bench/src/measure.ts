@@ -23,8 +23,10 @@ export interface Sample {
 
 export interface Entry extends Label {
   readonly inFlight: number
-  /** The row that the others of its client are compared with. */
+  /** What the others are compared with whose `comparedWith` is the same. */
   readonly isReference: boolean
+  /** Mostly the client. */
+  readonly comparedWith: string
   readonly isOwnerChecked: boolean
   slice(): Promise<Sample>
   close(): Promise<void>

@@ -22,41 +22,48 @@ export function jsonReport(
   return JSON.stringify({ ...head, rows, bars: barsOf(rows), failures }, null, 2)
 }
 
+type Column = readonly [title: string, cell: (row: Row) => string]
+
+const NAMES: readonly Column[] = [
+  ['client', ({ client }) => client],
+  ['who', ({ who, variant }) => (variant === '' ? who : `${who}, ${variant}`)],
+  ['each s', ({ perSecond }) => perSecond.toFixed(0)],
+  ['rate x', ({ ratio }) => ratio.toFixed(2)],
+]
+
+const REQUESTS: Column = ['requests', ({ requestsEach }) => requestsEach?.toFixed(2) ?? '']
+
+/** Where nobody waits for anybody: how long it takes. */
+const TIMES: readonly Column[] = [
+  ...NAMES,
+  ['p50 ms', ({ p50Ms }) => p50Ms.toFixed(3)],
+  ['p50 x', ({ p50Ratio }) => p50Ratio.toFixed(2)],
+  ['spread of p50 x', ({ p50RatioSpread }) => spreadText(p50RatioSpread)],
+  ['p99 ms', ({ p99Ms }) => p99Ms.toFixed(2)],
+  ['longest ms', ({ longestMs }) => longestMs.toFixed(1)],
+]
+
+/** Where contenders wait for each other: how long, and who gets how much. */
+const WAITS: readonly Column[] = [
+  ...NAMES,
+  ['spread of rate x', ({ ratioSpread }) => spreadText(ratioSpread)],
+  ['wait p50 ms', ({ p50Ms }) => p50Ms.toFixed(2)],
+  ['p99', ({ p99Ms }) => p99Ms.toFixed(1)],
+  ['longest', ({ longestMs }) => longestMs.toFixed(1)],
+  ['rounds', ({ longestWaitRounds }) => longestWaitRounds.toFixed(2)],
+  ['Jain', ({ jain }) => jain?.toFixed(4) ?? ''],
+  ['least share', ({ smallestShare }) => smallestShare?.toFixed(2) ?? ''],
+]
+
 export function groupReport({ group, rows, failures }: GroupResult): string {
-  const lines = [`${group}: ${rows[0]?.n ?? 0} runs, medians; x = of hand-written with token`]
-  const hasContenders = rows.some(({ jain }) => jain !== null)
+  const times = rows.some(({ jain }) => jain !== null) ? WAITS : TIMES
   const hasRequests = rows.some(({ requestsEach }) => requestsEach !== null)
-  const table = newTable([
-    'client',
-    'who',
-    'each s',
-    'rate x',
-    'p50 ms',
-    'p50 x',
-    'spread of p50 x',
-    'p99 ms',
-    'longest ms',
-    ...(hasContenders ? ['rounds', 'Jain'] : []),
-    ...(hasRequests ? ['requests'] : []),
-  ])
-  for (const row of rows) {
-    table.push([
-      row.client,
-      row.variant === '' ? row.who : `${row.who}, ${row.variant}`,
-      row.perSecond.toFixed(0),
-      row.ratio.toFixed(2),
-      row.p50Ms.toFixed(3),
-      row.p50Ratio.toFixed(2),
-      spreadText(row.p50RatioSpread),
-      row.p99Ms.toFixed(2),
-      row.longestMs.toFixed(1),
-      ...(hasContenders ? [row.longestWaitRounds.toFixed(2), row.jain?.toFixed(4) ?? ''] : []),
-      ...(hasRequests ? [row.requestsEach?.toFixed(2) ?? ''] : []),
-    ])
-  }
+  const columns = hasRequests ? [...times, REQUESTS] : times
+  const table = newTable(columns.map(([title]) => title))
+  for (const row of rows) table.push(columns.map(([, cell]) => cell(row)))
+  const lines = [`${group}: ${rows[0]?.n ?? 0} runs, medians; x = of the first row of a client`]
   if (rows.length > 0) lines.push(table.toString())
-  for (const failure of failures) {
-    const { who, variant, client, reason } = failure
+  for (const { who, variant, client, reason } of failures) {
     const name = [who, variant, client].filter((word) => word !== '').join(', ')
     lines.push(`failed: ${name}: ${reason}`)
   }
@@ -65,27 +72,25 @@ export function groupReport({ group, rows, failures }: GroupResult): string {
 
 export function barsReport(results: readonly GroupResult[]): string {
   const bars = barsOf(results.flatMap(({ rows }) => rows))
-  if (bars.length === 0) return 'no bars: Holdfast was in none of the groups'
-  const table = newTable(['group', 'client', 'Holdfast, as a multiple or count', 'bar', 'seen', ''])
-  for (const { group, client, what, note, wanted, figure, verdict } of bars) {
-    const text = note === '' ? what : `${what} (${note})`
-    table.push([
-      group,
-      client,
-      text,
-      wanted,
-      figure.toFixed(figure > 0.99 && figure < 1 ? 4 : 2),
-      verdict,
-    ])
+  if (bars.length === 0) return 'no bars: there is no row of Holdfast'
+  const table = newTable(['group', 'client', 'Holdfast', 'bar (accepted)', 'seen', ''])
+  for (const { group, client, what, wanted, figure, verdict } of bars) {
+    table.push([group, client, what, wanted, figureText(figure), verdict])
   }
   return `bars\n${table.toString()}`
 }
 
+/** Of what lies just below 1, two digits would show a 1. */
+function figureText(figure: number): string {
+  return figure.toFixed(figure > 0.99 && figure < 1 ? 4 : 2)
+}
+
+const TEXTS: readonly string[] = ['client', 'who', 'group', 'Holdfast', '']
+
 function newTable(head: string[]): InstanceType<typeof Table> {
-  const isText = (title: string): boolean => ['client', 'who', 'group', ''].includes(title)
   return new Table({
     head,
-    colAligns: head.map((title) => (isText(title) || title.includes(',') ? 'left' : 'right')),
+    colAligns: head.map((title) => (TEXTS.includes(title) ? 'left' : 'right')),
     style: { head: [], border: [], compact: true },
   })
 }

@@ -32,6 +32,8 @@ export interface Row {
   readonly longestWaitRounds: number
   /** Of all runs together, because a short one ends in the middle of a round. */
   readonly jain: number | null
+  /** What the contender got who got least, of its fair share; null where there are none. */
+  readonly smallestShare: number | null
   /** Requests for each, as the server counted them; null where they were not counted. */
   readonly requestsEach: number | null
 }
@@ -40,7 +42,7 @@ export interface Row {
 export function rowsOf(group: string, measured: readonly Measured[]): Row[] {
   return measured.flatMap((one) => {
     const reference = measured.find(
-      ({ entry }) => entry.isReference && entry.client === one.entry.client,
+      ({ entry }) => entry.isReference && entry.comparedWith === one.entry.comparedWith,
     )
     return reference === undefined ? [] : [rowOf(group, one, reference)]
   })
@@ -71,8 +73,14 @@ function rowOf(group: string, { entry, runs }: Measured, reference: Measured): R
     longestMs: Math.max(...runs.map((run) => run.longestMs)),
     longestWaitRounds: of((run) => run.longestRounds),
     jain: shares.length === 0 ? null : jain(shares),
+    smallestShare: shares.length === 0 ? null : smallestShare(shares),
     requestsEach: requests.length === runs.length ? median(requests) : null,
   }
+}
+
+function smallestShare(shares: readonly number[]): number {
+  const sum = shares.reduce((total, share) => total + share, 0)
+  return (Math.min(...shares) * shares.length) / sum
 }
 
 function at({ runs }: Measured, index: number): RunFigures {

@@ -60,8 +60,30 @@ describe('npm run bench', () => {
 
     expect(code).toBe(0)
     expect(stdout).toMatch(/ioredis +│ hand-written, with token +│ +\d+ │ +1\.00 │/)
-    expect(stdout).toMatch(/p50 of hand-written with token +│ +<= 1\.06 │ +\d+\.\d+ │ (?:OK|SHORT)/)
+    expect(stdout).toMatch(
+      /multiple of hand-written with token +│ +<= 1\.06 \(1\.1\) │ +\d+\.\d+ │ (?:OK|ACCEPTED|SHORT)/,
+    )
     expect(stderr).toContain('other libraries are left out: --no-peers')
+  })
+
+  // Three processes want one name; the intervals in which each held it must not overlap.
+  it('measures contenders of three processes, and transactions, whose balance adds up', async () => {
+    const groups = ['--only', '3-processes', '--only', 'transaction']
+    const { code, stdout, stderr } = await run([...TINY, ...groups, '--json'])
+
+    expect(code, stderr).toBe(0)
+    const { rows, bars, failures } = JSON.parse(stdout)
+    expect(failures).toEqual([])
+    const own = rows.filter((row: { who: string }) => row.who === 'holdfast')
+    expect(own).toMatchObject([
+      { group: '3-processes', inFlight: 18 },
+      { group: 'transaction', client: 'pg', inFlight: 1, requestsEach: 4 },
+      { group: 'transaction', client: 'pg, pipeline', requestsEach: null },
+    ])
+    expect(own[0].smallestShare).toBeGreaterThan(0)
+    expect(bars).toContainEqual(
+      expect.objectContaining({ group: 'transaction', figure: 4, wanted: '<= 4', verdict: 'OK' }),
+    )
   })
 
   it.each([

@@ -24,7 +24,13 @@ describe('statistics', () => {
   })
 })
 
-const LABEL = { variant: '', inFlight: 1, isOwnerChecked: true, close: async () => {} }
+const LABEL = {
+  variant: '',
+  comparedWith: 'ioredis',
+  inFlight: 1,
+  isOwnerChecked: true,
+  close: async () => {},
+}
 
 function entry(who: string, slice: () => Sample): Entry {
   const isReference = who === 'hand-written'
@@ -83,6 +89,16 @@ describe('a bar', () => {
     ['well within', { isUpper: true, bar: 2.5, figure: 1.1, worst: 3 }, 'OK'],
     ['near, and every run within', { isUpper: true, bar: 1.06, figure: 1.03, worst: 1.05 }, 'OK'],
     ['near, and a run outside', { isUpper: true, bar: 1.06, figure: 1.03, worst: 1.08 }, 'SHORT'],
+    [
+      'between the bar and the accepted one',
+      { isUpper: true, bar: 1.06, accepted: 1.2, figure: 1.08, worst: 1.12 },
+      'ACCEPTED',
+    ],
+    [
+      'near the accepted bar, and a run outside',
+      { isUpper: true, bar: 1.06, accepted: 1.1, figure: 1.08, worst: 1.12 },
+      'SHORT',
+    ],
     ['outside', { isUpper: true, bar: 1.06, figure: 1.07, worst: 1.07 }, 'SHORT'],
     ['above a lower bar', { isUpper: false, bar: 2, figure: 2.4, worst: 1.9 }, 'OK'],
     ['near a lower bar', { isUpper: false, bar: 2, figure: 2.05, worst: 1.9 }, 'SHORT'],

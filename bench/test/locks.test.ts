@@ -1,30 +1,22 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { startRedis } from '../../packages/cli/dist/lab/servers/index.js'
 import { exitCodeOf } from '../src/bench.ts'
 import type { Contestant } from '../src/contestant.ts'
 import { handWritten } from '../src/contestants/hand-written.ts'
 import { holdfast } from '../src/contestants/holdfast.ts'
 import { contendersEntry } from '../src/groups/contenders.ts'
-import { type Bed, pairsEntry } from '../src/groups/pairs.ts'
+import { pairsEntry } from '../src/groups/pairs.ts'
+import { openRedisBed } from '../src/groups/redis-bed.ts'
 import { type Entry, measure } from '../src/measure.ts'
 import { rowsOf } from '../src/rows.ts'
-import { ServerLook } from '../src/server-look.ts'
 import { grantsAlways, hasNoTtl, keepsLocks } from './broken-locks.ts'
 
-let bed: Bed
-let stop: () => Promise<void>
+let bed: Awaited<ReturnType<typeof openRedisBed>>
 
 beforeAll(async () => {
-  const server = await startRedis()
-  const look = await ServerLook.open(server.port)
-  bed = { port: server.port, look }
-  stop = async () => {
-    look.close()
-    await server.stop()
-  }
+  bed = await openRedisBed()
 })
 
-afterAll(() => stop())
+afterAll(() => bed.close())
 
 const SLICE_MS = 100
 

@@ -1,13 +1,22 @@
 /** What is compared, in the order in which it runs. */
-import { CLIENTS, type Contestant } from '../contestant.ts'
+import { CLIENTS, type ClientName, type Contestant } from '../contestant.ts'
 import { handWritten } from '../contestants/hand-written.ts'
 import { holdfast } from '../contestants/holdfast.ts'
 import { peersOn } from '../contestants/peers.ts'
 import { type Entry, type Extent, type Failure, failureOf } from '../measure.ts'
 import { contendersEntry } from './contenders.ts'
-import { type Bed, pairsEntry } from './pairs.ts'
+import { pairsEntry } from './pairs.ts'
+import { ContenderProcesses } from './processes.ts'
+import { openRedisBed, type RedisBed } from './redis-bed.ts'
+import { openTransactionBed } from './transactions.ts'
 
-export const GROUPS = ['one-in-flight', '64-in-flight', '16-contenders'] as const
+export const GROUPS = [
+  'one-in-flight',
+  '64-in-flight',
+  '16-contenders',
+  '3-processes',
+  'transaction',
+] as const
 export type GroupName = (typeof GROUPS)[number]
 
 export interface Profile {
@@ -19,60 +28,90 @@ export interface Profile {
   readonly contendMs: number
 }
 
+const SECONDS = 1_000
+
 export const PROFILES: Readonly<Record<'full' | 'quick', Profile>> = {
   full: {
     runs: 7,
-    runMs: { 'one-in-flight': 10_000, '64-in-flight': 8_000, '16-contenders': 20_000 },
-    contendMs: 1_000,
+    runMs: {
+      'one-in-flight': 10 * SECONDS,
+      '64-in-flight': 8 * SECONDS,
+      '16-contenders': 20 * SECONDS,
+      '3-processes': 16 * SECONDS,
+      transaction: 8 * SECONDS,
+    },
+    contendMs: SECONDS,
   },
   quick: {
     runs: 5,
-    runMs: { 'one-in-flight': 2_500, '64-in-flight': 1_500, '16-contenders': 2_500 },
+    runMs: {
+      'one-in-flight': 2 * SECONDS,
+      '64-in-flight': SECONDS,
+      '16-contenders': 2 * SECONDS,
+      '3-processes': SECONDS,
+      transaction: SECONDS,
+    },
     contendMs: 150,
   },
 }
 
 export interface Ready {
   readonly entries: readonly Entry[]
+  /** Who takes part, but could not begin. */
   readonly failures: readonly Failure[]
+  /** Ends what the entries themselves do not: the servers, the processes. */
+  close(): Promise<void>
 }
 
-/** Connects everybody who takes part. Who cannot is told of, and the others go on. */
+/** Starts the servers of a group and connects everybody who takes part. */
 export async function prepare(
   group: GroupName,
-  bed: Bed,
-  { contendMs }: Profile,
+  profile: Profile,
   withPeers: boolean,
 ): Promise<Ready> {
+  if (group === 'transaction') return { ...(await openTransactionBed()), failures: [] }
+  const bed = await openRedisBed()
+  const processes = group === '3-processes' ? new ContenderProcesses() : null
+  const close = async (): Promise<void> => {
+    processes?.end()
+    await bed.close()
+  }
   const entries: Entry[] = []
   const failures: Failure[] = []
   for (const contestant of contestantsOf(group, withPeers)) {
     try {
-      entries.push(await entryOf(group, contestant, bed, contendMs))
+      entries.push(await entryOf(group, contestant, bed, profile.contendMs, processes))
     } catch (error) {
       failures.push(failureOf(contestant, error))
     }
   }
-  return { entries, failures }
+  return { entries, failures, close }
 }
 
 function entryOf(
   group: GroupName,
   contestant: Contestant,
-  bed: Bed,
+  bed: RedisBed,
   contendMs: number,
+  processes: ContenderProcesses | null,
 ): Promise<Entry> {
+  if (processes !== null) return processes.entry(contestant, contendMs, bed)
   if (group === '16-contenders') return contendersEntry(contestant, contendMs, bed)
   return pairsEntry(contestant, group === 'one-in-flight' ? 1 : 64, bed)
 }
 
 function contestantsOf(group: GroupName, withPeers: boolean): Contestant[] {
-  return CLIENTS.flatMap((client) => {
+  return clientsOf(group).flatMap((client) => {
     const own = [handWritten(client, true), holdfast(client)]
     // Without a token it is what most people write; with contenders it would only be the same again.
-    if (group !== '16-contenders') own.push(handWritten(client, false))
+    if (group.endsWith('-in-flight')) own.push(handWritten(client, false))
     return withPeers ? [...own, ...peersOn(client)] : own
   })
+}
+
+/** With three processes, how much a client costs is not what is asked. */
+function clientsOf(group: GroupName): readonly ClientName[] {
+  return group === '3-processes' ? ['ioredis'] : CLIENTS
 }
 
 export function extentOf(group: GroupName, { runs, runMs }: Profile): Extent {

@@ -2,20 +2,17 @@
 import type { Contestant, Locker } from '../contestant.ts'
 import type { Entry, Sample } from '../measure.ts'
 import type { ServerLook } from '../server-look.ts'
+import { isReference } from './contenders.ts'
+import type { RedisBed } from './redis-bed.ts'
 
 /** Of one slice. Short enough that all contestants meet the same moods of the machine. */
 const PAIRS = { alone: 200, together: 1_280 } as const
-
-export interface Bed {
-  readonly port: number
-  readonly look: ServerLook
-}
 
 /** @throws when it cannot connect, or does not lock. */
 export async function pairsEntry(
   contestant: Contestant,
   inFlight: number,
-  bed: Bed,
+  bed: RedisBed,
 ): Promise<Entry> {
   const locker = await contestant.connect(bed.port)
   try {
@@ -24,15 +21,12 @@ export async function pairsEntry(
     await locker.close()
     throw error
   }
-  const { who, variant, client, isOwnerChecked, hasToken } = contestant
+  const { who, variant, client, isOwnerChecked } = contestant
   const pairs = inFlight === 1 ? PAIRS.alone : PAIRS.together
   return {
-    who,
-    variant,
-    client,
-    inFlight,
-    isOwnerChecked,
-    isReference: who === 'hand-written' && hasToken,
+    ...{ who, variant, client, isOwnerChecked, inFlight },
+    comparedWith: client,
+    isReference: isReference(contestant),
     slice: async () => {
       const sample = await slice(locker, inFlight, pairs)
       const left = await bed.look.keysWithTtl()
