@@ -1,7 +1,8 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 /**
  * For tests: the suites that a backend or a guard must pass, a clock that moves only when told to,
- * a proxy that does to connections what networks do, and fakes for the tests of applications. Uses no test runner of its own: pass yours in.
+ * a proxy that does to connections what networks do, and fakes for the tests of applications. Uses
+ * no test runner of its own: pass yours in.
  */
 export type { BackendHarness, OpenBackends, TestRunner } from './backend-harness.ts'
 export { testBackend } from './backend-suite.ts'

@@ -54,6 +54,8 @@ export interface ProxyConnection extends Faults {
 export interface FaultProxy extends Faults, AsyncDisposable {
   /** Where to connect, on 127.0.0.1. */
   readonly port: number
+  /** Where new connections lead; open ones stay, as behind a name that moves to another server. */
+  serverPort: number
   /** How many clients are connected. */
   readonly connectionCount: number
   /** How many have been accepted since the start, without those that were refused. */
@@ -113,6 +115,7 @@ abstract class RuledFaults {
 
 class TcpProxy extends RuledFaults implements FaultProxy {
   readonly port: number
+  serverPort: number
   onBytes: FaultProxy['onBytes'] = () => undefined
   isRefusing = false
   readonly #server: Server
@@ -124,7 +127,8 @@ class TcpProxy extends RuledFaults implements FaultProxy {
     super()
     this.#server = server
     this.port = (server.address() as AddressInfo).port
-    server.on('connection', (client) => this.#accept(client, serverPort))
+    this.serverPort = serverPort
+    server.on('connection', (client) => this.#accept(client))
   }
 
   get connectionCount(): number {
@@ -168,7 +172,7 @@ class TcpProxy extends RuledFaults implements FaultProxy {
     await this.close()
   }
 
-  #accept(client: Socket, serverPort: number): void {
+  #accept(client: Socket): void {
     if (this.isRefusing) {
       // The client learns of it by the reset; what its socket reports here is the same.
       client.on('error', () => undefined)
@@ -176,7 +180,7 @@ class TcpProxy extends RuledFaults implements FaultProxy {
       return
     }
     this.#count += 1
-    const server = connect({ port: serverPort, host: '127.0.0.1', allowHalfOpen: true })
+    const server = connect({ port: this.serverPort, host: '127.0.0.1', allowHalfOpen: true })
     const connection = new Connection(this.#count, client, server, {
       rules: { ...this.#rules },
       onBytes: (direction, bytes) => this.onBytes(direction, bytes, connection),

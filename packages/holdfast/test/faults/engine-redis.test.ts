@@ -1,49 +1,16 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Redis } from 'ioredis'
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { type RedisServer, startRedis } from '../../../cli/src/lab/servers/index.ts'
+import { afterEach, describe, expect, it } from 'vitest'
 import type { Lease, Locks } from '../../src/core/lease.ts'
-import { createLocks } from '../../src/lock/lock.ts'
-import { redisBackend } from '../../src/redis.ts'
-import { type FaultProxy, startProxy } from '../../src/testkit/proxy.ts'
-import { allKeys, keysWithoutTtl, openClient, openInspector, until } from '../support/redis.ts'
+import { allKeys, keysWithoutTtl, openInspector, until } from '../support/redis.ts'
+import { standOnRedis } from '../support/redis-stand.ts'
 
-let server: RedisServer
-let inspector: Redis
-let proxy: FaultProxy
-const ends: (() => unknown)[] = []
+const stand = standOnRedis(['--busy-reply-threshold', '100'])
 
-beforeAll(async () => {
-  server = await startRedis({ args: ['--busy-reply-threshold', '100'] })
-  inspector = await openInspector(server.port)
-  proxy = await startProxy(server.port)
-})
-
-afterEach(async () => {
-  proxy.heal()
-  for (const end of ends.splice(0).reverse()) await end()
-  await inspector.flushall()
-  await inspector.config('RESETSTAT')
-})
-
-afterAll(async () => {
-  inspector.disconnect()
-  await proxy.close()
-  await server.stop()
-})
-
-/** Locks with a connection of their own: a process, as the store sees it. */
-async function openLocks(port = server.port, pushes = false): Promise<Locks> {
-  const { client, end } = await openClient('ioredis 6', port)
-  ends.push(end)
-  const locks = createLocks(redisBackend(client, pushes ? {} : { subscriber: false }))
-  ends.push(() => locks.close())
-  return locks
-}
+afterEach(() => stand.redis.config('RESETSTAT'))
 
 /** Calls of scripts so far, as the server counts them. */
 async function scriptCalls(): Promise<number> {
-  const stats = await inspector.info('commandstats')
+  const stats = await stand.redis.info('commandstats')
   const counts = [...stats.matchAll(/cmdstat_evalsha?:calls=(\d+)/g)].map(([, count]) =>
     Number(count),
   )
@@ -51,13 +18,13 @@ async function scriptCalls(): Promise<number> {
 }
 
 async function lockKeys(): Promise<string[]> {
-  return (await allKeys(inspector)).filter((key) => !key.includes('#hf:'))
+  return (await allKeys(stand.redis)).filter((key) => !key.includes('#hf:'))
 }
 
 describe('locks on Redis', () => {
   // B014: a slow holder's release deleted the lock of the next holder, and a third worker got in.
   it('keep the next holder’s lock when a slow one releases after its lease', async () => {
-    const [a, b, c] = [await openLocks(), await openLocks(), await openLocks()]
+    const [a, b, c] = [await stand.locks(), await stand.locks(), await stand.locks()]
     const slow = await a.acquire('k', { ttlMs: 100, renew: false })
     await sleep(200)
     const next = await b.acquire('k', { ttlMs: 10_000 })
@@ -69,7 +36,7 @@ describe('locks on Redis', () => {
 
   // B022: now and then a released lock stayed in the store, its life renewed for ever.
   it('leave no key and no renewal behind after 2000 quick rounds', async () => {
-    const locks = await openLocks()
+    const locks = await stand.locks()
     const told = { lost: 0, released: 0, renewed: 0, failed: 0 }
     locks.on('lost', () => (told.lost += 1))
     locks.on('released', () => (told.released += 1))
@@ -97,16 +64,16 @@ describe('locks on Redis', () => {
     expect(await scriptCalls()).toBe(before)
     expect(told.renewed).toBe(renewed)
     expect(await lockKeys()).toEqual([])
-    expect(await keysWithoutTtl(inspector)).toEqual([])
+    expect(await keysWithoutTtl(stand.redis)).toEqual([])
   })
 
   // B023: the caller had left, the reply came, and the lock was held and renewed without end.
   it('hold nothing for 200 callers who left while the reply was under way', async () => {
-    const locks = await openLocks(proxy.port)
+    const locks = await stand.locks({ port: stand.proxy.port })
     await (await locks.acquire('warm')).release()
     let renewed = 0
     locks.on('renewed', () => (renewed += 1))
-    proxy.delay('toClient', 50)
+    stand.proxy.delay('toClient', 50)
     const leave = async (index: number): Promise<unknown> => {
       const aborter = new AbortController()
       const outcome = locks
@@ -124,7 +91,7 @@ describe('locks on Redis', () => {
     await until(async () => (await lockKeys()).length === 0, 'nothing is held', 10_000)
     await sleep(600)
     expect(renewed).toBe(0)
-    expect(await keysWithoutTtl(inspector)).toEqual([])
+    expect(await keysWithoutTtl(stand.redis)).toEqual([])
   })
 })
 
@@ -136,7 +103,7 @@ describe('a blocked event loop with Redis', () => {
 
   // After a block timers run before sockets are read: the answers had arrived, and were not looked at.
   it('takes no answer that has arrived for none', async () => {
-    const locks = await openLocks()
+    const locks = await stand.locks()
     await (await locks.acquire('warm')).release()
     const told: string[] = []
     locks.on('cancelled', () => told.push('cancelled'))
@@ -154,7 +121,7 @@ describe('a blocked event loop with Redis', () => {
 
 describe('a renewal on Redis', () => {
   async function hold(port: number): Promise<{ lease: Lease; told: string[] }> {
-    const locks = await openLocks(port)
+    const locks = await stand.locks({ port })
     const told: string[] = []
     for (const type of ['renewed', 'renewal-failed', 'lost'] as const) {
       locks.on(type, () => told.push(type))
@@ -165,11 +132,11 @@ describe('a renewal on Redis', () => {
 
   // B024: one reset connection, and the holder stopped renewing a lock that it could have kept.
   it('goes on after a connection that was reset once', async () => {
-    const { lease, told } = await hold(proxy.port)
+    const { lease, told } = await hold(stand.proxy.port)
     await until(() => told.includes('renewed'), 'a first renewal')
     // At the next renewal, when it is on its way.
     let resets = 0
-    proxy.onBytes = (direction, _, connection) => {
+    stand.proxy.onBytes = (direction, _, connection) => {
       if (direction !== 'toServer' || resets > 0) return
       resets += 1
       connection.reset()
@@ -184,15 +151,15 @@ describe('a renewal on Redis', () => {
   })
 
   it('goes on after the server was busy with somebody’s script for a while', async () => {
-    const { lease, told } = await hold(server.port)
+    const { lease, told } = await hold(stand.server.port)
     await until(() => told.includes('renewed'), 'a first renewal')
-    const busy = await openInspector(server.port)
-    ends.push(() => busy.disconnect())
+    const busy = await openInspector(stand.server.port)
+    stand.ends.push(() => busy.disconnect())
     const script = busy
       .eval('while true do end', 0)
       .catch((error: unknown) => String((error as Error).message))
     await until(() => told.includes('renewal-failed'), 'a renewal that fails', 5000)
-    await inspector.script('KILL')
+    await stand.redis.script('KILL')
     expect(await script).toMatch(/killed/i)
     const failedAt = told.indexOf('renewal-failed')
     await until(() => told.slice(failedAt).includes('renewed'), 'a renewal after it', 5000)
@@ -206,10 +173,10 @@ describe('200 contenders on Redis', () => {
   // B067: after an outage all asked in step, the store stayed overloaded, and some never won.
   it('in four processes all win, one at a time, with few requests, and after a pause too', async () => {
     const four = [
-      await openLocks(server.port, true),
-      await openLocks(server.port, true),
-      await openLocks(server.port, true),
-      await openLocks(),
+      await stand.locks({ options: {} }),
+      await stand.locks({ options: {} }),
+      await stand.locks({ options: {} }),
+      await stand.locks(),
     ]
     let inside = 0
     let overlaps = 0
@@ -231,7 +198,7 @@ describe('200 contenders on Redis', () => {
       wins.clear()
       const all = Array.from({ length: 200 }, (_, index) => work(four[index % 4] as Locks, index))
       await sleep(100)
-      if (pauseMs > 0) await inspector.call('CLIENT', 'PAUSE', String(pauseMs))
+      if (pauseMs > 0) await stand.redis.call('CLIENT', 'PAUSE', String(pauseMs))
       await Promise.all(all)
       const calls = (await scriptCalls()) - before
       expect(wins.size).toBe(200)
@@ -240,6 +207,6 @@ describe('200 contenders on Redis', () => {
       expect(calls / 200).toBeLessThan(5)
     }
     expect(await lockKeys()).toEqual([])
-    expect(await keysWithoutTtl(inspector)).toEqual([])
+    expect(await keysWithoutTtl(stand.redis)).toEqual([])
   })
 })

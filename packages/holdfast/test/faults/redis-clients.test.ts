@@ -1,67 +1,19 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Redis as Io, type Redis } from 'ioredis'
+import { Redis as Io } from 'ioredis'
 import { createClient, RESP_TYPES } from 'redis'
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { type RedisServer, startRedis } from '../../../cli/src/lab/servers/index.ts'
-import { redisBackendWith } from '../../src/backends/redis/redis-backend.ts'
-import type { Backend } from '../../src/core/backend.ts'
-import { systemSeams } from '../../src/core/seams.ts'
+import { describe, expect, it } from 'vitest'
+import { startRedis } from '../../../cli/src/lab/servers/index.ts'
 import type { RedisClient } from '../../src/redis.ts'
 import { acquired, granted, request } from '../../src/testkit/backend-harness.ts'
-import {
-  CLIENT_NAMES,
-  type ClientName,
-  type ClientOptions,
-  type OpenClient,
-  openClient,
-  openInspector,
-  startProxy,
-  type TcpProxy,
-  until,
-} from '../support/redis.ts'
+import { CLIENT_NAMES, until } from '../support/redis.ts'
+import { backendOf, standOnRedis } from '../support/redis-stand.ts'
 
-let server: RedisServer
-let redis: Redis
-let proxy: TcpProxy
-const opened: OpenClient[] = []
-
-beforeAll(async () => {
-  server = await startRedis()
-  redis = await openInspector(server.port)
-  proxy = await startProxy(server.port)
-})
-
-afterEach(async () => {
-  for (const { end } of opened.splice(0)) end()
-  proxy.isDeaf = false
-  await redis.flushall()
-})
-
-afterAll(async () => {
-  redis.disconnect()
-  await proxy.close()
-  await server.stop()
-})
-
-function backendOf(client: RedisClient): Backend {
-  return redisBackendWith(systemSeams, client, { subscriber: false })
-}
-
-async function open(
-  name: ClientName,
-  port: number,
-  options: ClientOptions = {},
-): Promise<{ client: RedisClient; backend: Backend; end(): void }> {
-  const { client, end } = await openClient(name, port, options)
-  opened.push({ client, end })
-  return { client, backend: backendOf(client), end }
-}
-
+const stand = standOnRedis()
 const LONG_MS = 60_000
 
 describe.each(CLIENT_NAMES)('%s', (name) => {
   it('takes, renews, hands over, shows, revokes and frees a lock', async () => {
-    const { backend } = await open(name, server.port)
+    const backend = await stand.backend({ name })
     const holder = { host: 'h', pid: 1, label: '☃' }
     const grant = await acquired(backend, 'k', { holder })
     expect(await backend.tryAcquire(request('k', { waits: true }))).toMatchObject({ holder })
@@ -79,28 +31,28 @@ describe.each(CLIENT_NAMES)('%s', (name) => {
     expect(await backend.inspect('k')).toMatchObject({ fencingToken: taken.fencingToken })
     expect(await backend.release(taken, 50)).toBe('released')
     await backend.raise('k', 2n ** 60n)
-    await until(async () => (await redis.exists('lock:k')) === 0, 'the rest is over')
+    await until(async () => (await stand.redis.exists('lock:k')) === 0, 'the rest is over')
     expect((await acquired(backend, 'k')).fencingToken).toBe(2n ** 60n + 1n)
   })
 
   // B055: after a restart, a failover or SCRIPT FLUSH every call failed until the program was
   // restarted, while its health checks stayed green.
   it('goes on after SCRIPT FLUSH and a restart, at each step, with one EVAL each', async () => {
-    const { backend } = await open(name, server.port)
+    const backend = await stand.backend({ name })
     const steps = async (): Promise<void> => {
       const grant = await acquired(backend, 'k')
-      await redis.script('FLUSH')
+      await stand.redis.script('FLUSH')
       expect((await backend.renew(grant, LONG_MS)).kind).toBe('renewed')
-      await redis.script('FLUSH')
+      await stand.redis.script('FLUSH')
       expect((await backend.tryAcquire(request('k'))).kind).toBe('held')
-      await redis.script('FLUSH')
+      await stand.redis.script('FLUSH')
       expect(await backend.inspect('k')).not.toBeNull()
-      await redis.script('FLUSH')
+      await stand.redis.script('FLUSH')
       expect(await backend.release(grant, 0)).toBe('released')
-      await redis.script('FLUSH')
+      await stand.redis.script('FLUSH')
     }
     await steps()
-    await redis.call('CONFIG', 'RESETSTAT')
+    await stand.redis.call('CONFIG', 'RESETSTAT')
     await steps()
     expect(await callsOf('eval')).toBe(5)
     expect(await callsOf('evalsha')).toBe(5)
@@ -114,7 +66,7 @@ describe.each(CLIENT_NAMES)('%s', (name) => {
   it('says "unknown" for a request under way when the server dies', async () => {
     const own = await startRedis()
     try {
-      const { backend } = await open(name, own.port)
+      const backend = await stand.backend({ name, port: own.port })
       await acquired(backend, 'warm')
       own.freeze()
       const asking = backend.tryAcquire(request('k'))
@@ -128,19 +80,19 @@ describe.each(CLIENT_NAMES)('%s', (name) => {
   })
 
   it('says "unknown" for a request under way when its own connection breaks', async () => {
-    const { backend } = await open(name, proxy.port)
+    const backend = await stand.backend({ name, port: stand.proxy.port })
     await acquired(backend, 'warm')
-    proxy.isDeaf = true
+    stand.proxy.drop('toClient')
     const failure = backend.tryAcquire(request('k')).catch((error: unknown) => error)
-    await until(async () => (await redis.exists('lock:k')) === 1, 'it was executed')
-    proxy.cut()
+    await until(async () => (await stand.redis.exists('lock:k')) === 1, 'it was executed')
+    stand.proxy.reset()
     expect(await failure).toMatchObject({ code: 'OUTCOME_UNKNOWN' })
   })
 
   it('says "down, not applied" while the server is down, and goes on when it is back', async () => {
     const own = await startRedis()
     try {
-      const { backend } = await open(name, own.port)
+      const backend = await stand.backend({ name, port: own.port })
       await acquired(backend, 'warm')
       await own.kill()
       const down = { code: 'BACKEND_UNAVAILABLE', why: 'down' }
@@ -167,7 +119,8 @@ describe.each(CLIENT_NAMES)('%s', (name) => {
   })
 
   it('says "down, not applied" once it was closed by its user', async () => {
-    const { backend, end } = await open(name, server.port)
+    const { client, end } = await stand.open({ name })
+    const backend = backendOf(client)
     await acquired(backend, 'warm')
     end()
     await sleep(20)
@@ -178,7 +131,7 @@ describe.each(CLIENT_NAMES)('%s', (name) => {
   })
 
   it('lets a bug be a bug: no retry, no other name', async () => {
-    const { client, backend } = await open(name, server.port)
+    const { client } = await stand.open({ name })
     let calls = 0
     const broken = Object.create(client as object) as Record<string, unknown>
     for (const method of ['evalsha', 'evalSha']) {
@@ -191,7 +144,7 @@ describe.each(CLIENT_NAMES)('%s', (name) => {
     const asking = backendOf(broken as unknown as RedisClient).tryAcquire(request('k'))
     await expect(asking).rejects.toThrow(new TypeError('x is not a function'))
     expect(calls).toBe(1)
-    expect(await backend.inspect('k')).toBeNull()
+    expect(await backendOf(client).inspect('k')).toBeNull()
   })
 })
 
@@ -201,19 +154,20 @@ describe('clients that queue and resend', () => {
   it.each(['ioredis 5', 'ioredis 6'] as const)(
     '%s: a resent acquire is one grant',
     async (name) => {
-      const { backend } = await open(name, proxy.port, { queues: true })
+      const client = { queues: true }
+      const backend = await stand.backend({ name, port: stand.proxy.port, client })
       await acquired(backend, 'warm')
-      proxy.isDeaf = true
+      stand.proxy.drop('toClient')
       const asked = request('k', { ttlMs: 30_000 })
       const asking = backend.tryAcquire(asked)
-      await until(async () => (await redis.exists('lock:k')) === 1, 'it was executed')
-      const first = await redis.get('lock:k')
-      proxy.cut()
-      proxy.isDeaf = false
+      await until(async () => (await stand.redis.exists('lock:k')) === 1, 'it was executed')
+      const first = await stand.redis.get('lock:k')
+      stand.proxy.reset()
+      stand.proxy.heal()
       const grant = granted(await asking)
       expect(grant.owner).toBe(asked.owner)
       expect(grant.ttlMs).toBeLessThanOrEqual(30_000)
-      expect(await redis.get('lock:k')).toBe(first)
+      expect(await stand.redis.get('lock:k')).toBe(first)
       expect((await backend.inspect('k'))?.fencingToken).toBe(grant.fencingToken)
       expect(await backend.release(grant, 0)).toBe('released')
     },
@@ -222,21 +176,21 @@ describe('clients that queue and resend', () => {
   // Why maxRetriesPerRequest is warned about: without resending, and with retries left, ioredis
   // never settles a request that was under way. The engine has its own time-out for that.
   it('ioredis 6 without resending never answers what was under way', async () => {
-    const client = new Io({ port: proxy.port, autoResendUnfulfilledCommands: false })
+    const client = new Io({ port: stand.proxy.port, autoResendUnfulfilledCommands: false })
     client.on('error', () => undefined)
-    opened.push({ client, end: () => client.disconnect() })
+    stand.ends.push(() => client.disconnect())
     const backend = backendOf(client)
     await acquired(backend, 'warm')
-    proxy.isDeaf = true
+    stand.proxy.drop('toClient')
     let isSettled = false
     const note = (): void => {
       isSettled = true
     }
     backend.tryAcquire(request('k')).then(note, note)
-    await until(async () => (await redis.exists('lock:k')) === 1, 'it was executed')
+    await until(async () => (await stand.redis.exists('lock:k')) === 1, 'it was executed')
     const reconnected = new Promise((resolve) => client.once('ready', resolve))
-    proxy.cut()
-    proxy.isDeaf = false
+    stand.proxy.reset()
+    stand.proxy.heal()
     await reconnected
     await acquired(backend, 'after the reconnect')
     await sleep(300)
@@ -247,10 +201,10 @@ describe('clients that queue and resend', () => {
 describe('replies', () => {
   it('may be Buffers, in RESP 2 and 3', async () => {
     for (const RESP of [2, 3] as const) {
-      const client = createClient({ RESP, socket: { host: '127.0.0.1', port: server.port } })
+      const client = createClient({ RESP, socket: { host: '127.0.0.1', port: stand.server.port } })
       client.on('error', () => undefined)
       await client.connect()
-      opened.push({ client, end: () => client.destroy() })
+      stand.ends.push(() => client.destroy())
       const typeMapping = { [RESP_TYPES.BLOB_STRING]: Buffer, [RESP_TYPES.SIMPLE_STRING]: Buffer }
       const buffers = client.withTypeMapping(typeMapping)
       expect(await buffers.eval('return KEYS[1]', { keys: ['k'], arguments: [] })).toBeInstanceOf(
@@ -271,6 +225,6 @@ describe('replies', () => {
 })
 
 async function callsOf(command: string): Promise<number> {
-  const info = await redis.info('commandstats')
+  const info = await stand.redis.info('commandstats')
   return Number(new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(info)?.[1] ?? 0)
 }

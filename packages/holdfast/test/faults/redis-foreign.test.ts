@@ -1,31 +1,17 @@
 import type { Redis } from 'ioredis'
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { type RedisServer, startRedis } from '../../../cli/src/lab/servers/index.ts'
-import { redisBackendWith } from '../../src/backends/redis/redis-backend.ts'
+import { beforeEach, describe, expect, it } from 'vitest'
 import type { Backend, LockInfo } from '../../src/core/backend.ts'
 import { NotALockError } from '../../src/core/errors.ts'
-import { systemSeams } from '../../src/core/seams.ts'
 import { acquired, request } from '../../src/testkit/backend-harness.ts'
-import { type OpenClient, openClient, openInspector } from '../support/redis.ts'
+import { standOnRedis } from '../support/redis-stand.ts'
 
-let server: RedisServer
+const stand = standOnRedis()
 let redis: Redis
-let opened: OpenClient
 let backend: Backend
 
-beforeAll(async () => {
-  server = await startRedis()
-  redis = await openInspector(server.port)
-  opened = await openClient('ioredis 6', server.port)
-  backend = redisBackendWith(systemSeams, opened.client, { subscriber: false })
-})
-
-afterEach(() => redis.flushall())
-
-afterAll(async () => {
-  opened.end()
-  redis.disconnect()
-  await server.stop()
+beforeEach(async () => {
+  redis = stand.redis
+  backend = await stand.backend()
 })
 
 const LONG_MS = 60_000
@@ -58,7 +44,7 @@ describe('a key that is no lock', () => {
   // B013: locking a name that is also a data key never succeeded, said "busy" or broke on release;
   // a wait for PTTL -1 became a wait of no time, in a loop.
   it.each(kinds)('is named as such and left alone: %s', async (_, make) => {
-    const unlocked = redisBackendWith(systemSeams, opened.client, { keyPrefix: '' })
+    const unlocked = await stand.backend({ options: { keyPrefix: '' } })
     await make('order:7')
     const grant = await acquired(backend, 'order:7')
     await backend.release(grant, 0)
@@ -203,7 +189,7 @@ describe('list', () => {
 
   it('takes prefix and key prefix by the letter', async () => {
     const keyPrefix = 'p*[a-z]?\\:'
-    const odd = redisBackendWith(systemSeams, opened.client, { keyPrefix, subscriber: false })
+    const odd = await stand.backend({ options: { keyPrefix, subscriber: false } })
     for (const lockName of ['*a', '?a', '[ab]', '\\', 'aa', '^-']) await acquired(odd, lockName)
     await redis.set('pxxaxx:*a', 'x', 'PX', LONG_MS)
     const names = async (prefix: string): Promise<string[]> => {

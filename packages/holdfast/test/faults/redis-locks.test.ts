@@ -1,85 +1,41 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Redis } from 'ioredis'
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { type RedisServer, startRedis } from '../../../cli/src/lab/servers/index.ts'
-import { redisBackendWith } from '../../src/backends/redis/redis-backend.ts'
+import { describe, expect, it } from 'vitest'
+import { startRedis } from '../../../cli/src/lab/servers/index.ts'
 import { LeaseLostError, LockHeldError } from '../../src/core/errors.ts'
-import type { Locks, LocksOptions } from '../../src/core/lease.ts'
-import { systemSeams } from '../../src/core/seams.ts'
-import { createLocksWith } from '../../src/lock/lock.ts'
+import { createLocks } from '../../src/lock/lock.ts'
+import { redisBackend } from '../../src/redis.ts'
 import { acquired, request } from '../../src/testkit/backend-harness.ts'
-import {
-  type ClientName,
-  openClient,
-  openInspector,
-  startProxy,
-  type TcpProxy,
-  until,
-} from '../support/redis.ts'
+import { startProxy } from '../../src/testkit/proxy.ts'
+import { openInspector, until } from '../support/redis.ts'
+import { standOnRedis } from '../support/redis-stand.ts'
 
-let server: RedisServer
-let redis: Redis
-let proxy: TcpProxy
-const ends: (() => unknown)[] = []
-
-beforeAll(async () => {
-  server = await startRedis()
-  redis = await openInspector(server.port)
-  proxy = await startProxy(server.port)
-})
-
-afterEach(async () => {
-  for (const end of ends.splice(0).reverse()) await end()
-  proxy.delayMs = 0
-  proxy.isDeaf = false
-  await redis.flushall()
-})
-
-afterAll(async () => {
-  redis.disconnect()
-  await proxy.close()
-  await server.stop()
-})
-
-interface Opened {
-  readonly locks: Locks
-  end(): void
-}
-
-async function open(
-  options: LocksOptions & { port?: number; name?: ClientName } = {},
-): Promise<Opened> {
-  const { port = server.port, name = 'ioredis 6', ...defaults } = options
-  const { client, end } = await openClient(name, port)
-  const backend = redisBackendWith(systemSeams, client, {}, { ttlMsMin: 50 })
-  const locks = createLocksWith(systemSeams, backend, defaults)
-  ends.push(end, () => locks.close())
-  return { locks, end }
-}
+const stand = standOnRedis()
+const { ends } = stand
+const limits = { ttlMsMin: 50 }
 
 describe('a lease on Redis', () => {
   // B005: times were cut to whole seconds, and a lease under one second could not be had.
   it('lives as many milliseconds as it was asked for', async () => {
-    const { locks } = await open()
+    const locks = await stand.locks({ limits })
     const lease = await locks.acquire('k', { ttlMs: 250, renew: false })
-    const left = await redis.pttl('lock:k')
+    const left = await stand.redis.pttl('lock:k')
     expect(left).toBeGreaterThan(100)
     expect(left).toBeLessThanOrEqual(250)
-    await until(async () => (await redis.exists('lock:k')) === 0, 'it has ended')
+    await until(async () => (await stand.redis.exists('lock:k')) === 0, 'it has ended')
     await lease.release()
     const odd = await locks.acquire('k', { ttlMs: 1999, renew: false })
-    expect(await redis.pttl('lock:k')).toBeGreaterThan(1000)
-    expect(await redis.pttl('lock:k')).toBeLessThanOrEqual(1999)
+    expect(await stand.redis.pttl('lock:k')).toBeGreaterThan(1000)
+    expect(await stand.redis.pttl('lock:k')).toBeLessThanOrEqual(1999)
     await odd.release()
   })
 
   // B014: a holder that had slept through its time deleted the lock of the next one, and a third
   // walked in.
   it('that is over releases nothing of the next holder', async () => {
-    const { locks } = await open()
-    const { locks: others } = await open()
+    const locks = await stand.locks({ limits })
+    const others = await stand.locks({ limits })
     const slept = await locks.acquire('k', { ttlMs: 100, renew: false })
-    await until(async () => (await redis.exists('lock:k')) === 0, 'it has ended')
+    await until(async () => (await stand.redis.exists('lock:k')) === 0, 'it has ended')
     const next = await others.acquire('k', { ttlMs: 10_000 })
     expect(await slept.release()).toBe('not-held')
     expect(await locks.tryAcquire('k')).toBeNull()
@@ -88,28 +44,28 @@ describe('a lease on Redis', () => {
 
   // B015: the extension made the key anew, and nobody learned that somebody may have worked in between.
   it('whose key is gone is lost, its key stays gone, and its signal tells', async () => {
-    const { locks } = await open()
+    const locks = await stand.locks({ limits })
     const lease = await locks.acquire('k', { ttlMs: 5000 })
-    await redis.del('lock:k')
+    await stand.redis.del('lock:k')
     await expect(lease.renew()).rejects.toBeInstanceOf(LeaseLostError)
     expect(lease.signal.aborted).toBe(true)
     expect(lease.signal.reason).toMatchObject({ code: 'LEASE_LOST', reason: 'expired' })
-    expect(await redis.exists('lock:k')).toBe(0)
+    expect(await stand.redis.exists('lock:k')).toBe(0)
   })
 
   // B016: between a check and a write in two round trips the lock ended, and the write went over the
   // next holder's.
   it('is taken, renewed and released by one command each', async () => {
-    const { locks } = await open()
+    const locks = await stand.locks({ limits })
     await (await locks.acquire('warm')).release()
     await locks.acquire('warm', { minHoldMs: 100 }).then((lease) => lease.release())
-    await redis.call('CONFIG', 'RESETSTAT')
+    await stand.redis.call('CONFIG', 'RESETSTAT')
     const lease = await locks.acquire('k', { ttlMs: 30_000 })
     await lease.renew()
     await lease.release()
     const kept = await locks.acquire('l', { ttlMs: 30_000, minHoldMs: 60_000 })
     await kept.release()
-    const info = await redis.info('commandstats')
+    const info = await stand.redis.info('commandstats')
     const calls = (command: string): number =>
       Number(new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(info)?.[1] ?? 0)
     expect(calls('evalsha')).toBe(5)
@@ -119,8 +75,8 @@ describe('a lease on Redis', () => {
 
   // B019: a renewal under way when the release began found the key gone, and a healthy holder crashed.
   it('that is being released is never told that it was lost', async () => {
-    const { locks } = await open({ port: proxy.port })
-    proxy.jitterMs = 10
+    const locks = await stand.locks({ port: stand.proxy.port })
+    stand.proxy.delay('toClient', 0, 10)
     const lost: unknown[] = []
     locks.on('lost', (event) => lost.push(event))
     const lane = async (index: number): Promise<void> => {
@@ -131,7 +87,7 @@ describe('a lease on Redis', () => {
       }
     }
     await Promise.all(Array.from({ length: 25 }, (_, index) => lane(index)))
-    proxy.jitterMs = 0
+    stand.proxy.heal()
     expect(lost).toEqual([])
   })
 
@@ -142,7 +98,7 @@ describe('a lease on Redis', () => {
     async (name) => {
       const own = await startRedis()
       ends.push(() => own.stop())
-      const { locks } = await open({ port: own.port, name })
+      const locks = await stand.locks({ port: own.port, name })
       const startedAtMs = performance.now()
       const working = locks.using('k', { ttlMs: 1000 }, async (lease) => {
         await own.kill()
@@ -163,8 +119,8 @@ describe('a lease on Redis', () => {
 describe('a failure', () => {
   // B050: busy, down, refused and given up arrived as one vague error.
   it('of each kind has a code of its own', async () => {
-    const { locks } = await open()
-    const { locks: others } = await open()
+    const locks = await stand.locks({ limits })
+    const others = await stand.locks({ limits })
     const holder = await others.acquire('k', { label: 'nightly' })
     const busy: unknown = await locks.acquire('k', { waitMs: 100 }).catch((error) => error)
     expect(busy).toBeInstanceOf(LockHeldError)
@@ -173,12 +129,13 @@ describe('a failure', () => {
     const leaving = locks.acquire('k', { signal: controller.signal })
     controller.abort('left')
     await expect(leaving).rejects.toBe('left')
-    await redis.set('lock:data', 'for ever')
+    await stand.redis.set('lock:data', 'for ever')
     await expect(locks.tryAcquire('data')).rejects.toMatchObject({ code: 'NOT_A_LOCK' })
     await holder.release()
     const own = await startRedis()
     ends.push(() => own.stop())
-    const { locks: lonely, end } = await open({ port: own.port })
+    const { client, end } = await stand.open({ port: own.port })
+    const lonely = createLocks(redisBackend(client))
     end()
     await expect(lonely.tryAcquire('k')).rejects.toMatchObject({
       code: 'BACKEND_UNAVAILABLE',
@@ -188,20 +145,19 @@ describe('a failure', () => {
 
   // B054: "any error, so run without the lock": a mere time-out under load started several workers.
   it('that leaves open who holds the lock is none that says it was not applied', async () => {
-    const { locks } = await open({ port: proxy.port })
+    const locks = await stand.locks({ port: stand.proxy.port })
     await (await locks.acquire('warm')).release()
     const codeOf = async (lockName: string): Promise<unknown> =>
       locks.acquire(lockName, { waitMs: 0, ttlMs: 600 }).then(
         async (lease) => lease.release(),
         (error: { code?: unknown }) => error.code,
       )
-    const { locks: others } = await open()
+    const others = await stand.locks({ limits })
     const held = await others.acquire('held')
     expect(await codeOf('held')).toBe('LOCK_HELD')
     await held.release()
-    proxy.isDeaf = true
+    stand.proxy.drop('toClient')
     expect(await codeOf('slow')).toBe('OUTCOME_UNKNOWN')
-    proxy.isDeaf = false
   })
 })
 
@@ -225,18 +181,15 @@ describe('a failover', () => {
       'the replica is attached',
       30_000,
     )
-    const before = await openClient('ioredis 6', primary.port)
-    const after = await openClient('ioredis 6', replica.port)
-    ends.push(before.end, after.end)
-    const old = redisBackendWith(systemSeams, before.client, { subscriber: false })
-    const current = redisBackendWith(systemSeams, after.client, { subscriber: false })
+    const old = await stand.backend({ port: primary.port })
+    const current = await stand.backend({ port: replica.port })
     await old.release(await acquired(old, 'k'), 0)
     await acquired(old, 'mark')
     await until(
       async () => (await replicaInspector.exists('lock:mark')) === 1,
       'the replica has all of it',
     )
-    between.isDeaf = true
+    between.drop('toClient')
     const first = await acquired(old, 'k')
     await primary.kill()
     // B057: until the promotion the replica says what it is.

@@ -3,50 +3,15 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Redis } from 'ioredis'
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { emitLibrary } from '../../../../scripts/lib/emit.mjs'
-import { type RedisServer, startRedis } from '../../../cli/src/lab/servers/index.ts'
-import { redisBackendWith } from '../../src/backends/redis/redis-backend.ts'
 import { randomOwner } from '../../src/core/owner.ts'
-import { systemSeams } from '../../src/core/seams.ts'
-import { createLocksWith } from '../../src/lock/lock.ts'
 import { acquired, request } from '../../src/testkit/backend-harness.ts'
 import { killedChildText } from '../support/killed-child.ts'
-import {
-  allKeys,
-  CLIENT_NAMES,
-  keysWithoutTtl,
-  openClient,
-  openInspector,
-  startProxy,
-  type TcpProxy,
-  until,
-} from '../support/redis.ts'
+import { allKeys, CLIENT_NAMES, keysWithoutTtl, until } from '../support/redis.ts'
+import { standOnRedis } from '../support/redis-stand.ts'
 
-let server: RedisServer
-let redis: Redis
-let proxy: TcpProxy
-const ends: (() => unknown)[] = []
-
-beforeAll(async () => {
-  server = await startRedis()
-  redis = await openInspector(server.port)
-  proxy = await startProxy(server.port)
-})
-
-afterEach(async () => {
-  for (const end of ends.splice(0).reverse()) await end()
-  proxy.delayMs = 0
-  proxy.isDeaf = false
-  await redis.flushall()
-})
-
-afterAll(async () => {
-  redis.disconnect()
-  await proxy.close()
-  await server.stop()
-})
+const stand = standOnRedis()
 
 const LONG_MS = 60_000
 
@@ -55,10 +20,10 @@ describe('a process that is killed', () => {
   // name that nobody could ever have again.
   it('at any moment of 300, leaves no key without an end', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'holdfast-killed-'))
-    ends.push(() => rmSync(folder, { recursive: true, force: true }))
+    stand.ends.push(() => rmSync(folder, { recursive: true, force: true }))
     await emitLibrary(join(folder, 'dist'))
     writeFileSync(join(folder, 'package.json'), '{"type":"module"}')
-    writeFileSync(join(folder, 'child.js'), killedChildText(server.port))
+    writeFileSync(join(folder, 'child.js'), killedChildText(stand.server.port))
     let kills = 0
     const lane = async (): Promise<void> => {
       while (kills < 300) {
@@ -68,15 +33,13 @@ describe('a process that is killed', () => {
     }
     await Promise.all([lane(), lane(), lane()])
     expect(kills).toBeGreaterThanOrEqual(300)
-    const scripts = /cmdstat_evalsha:calls=(\d+)/.exec(await redis.info('commandstats'))?.[1]
+    const scripts = /cmdstat_evalsha:calls=(\d+)/.exec(await stand.redis.info('commandstats'))?.[1]
     expect(Number(scripts)).toBeGreaterThan(5000)
-    expect(await keysWithoutTtl(redis)).toEqual([])
+    expect(await keysWithoutTtl(stand.redis)).toEqual([])
     // Everything is free one TTL later.
     await sleep(1100)
-    expect((await allKeys(redis)).filter((key) => !key.includes('#hf:'))).toEqual([])
-    const { client, end } = await openClient('ioredis 6', server.port)
-    ends.push(end)
-    const backend = redisBackendWith(systemSeams, client, { subscriber: false })
+    expect((await allKeys(stand.redis)).filter((key) => !key.includes('#hf:'))).toEqual([])
+    const backend = await stand.backend()
     for (let index = 0; index < 3; index++) await acquired(backend, `n${index}`)
   }, 300_000)
 })
@@ -96,34 +59,23 @@ describe.each(CLIENT_NAMES)('%s: an attempt without an answer', (name) => {
   // B041, for one node: who was not told "granted" was not cleaned up after, and the next contender
   // was refused until the TTL.
   it('is undone, and the next contender need not wait for its TTL', async () => {
-    const { client, end } = await openClient(name, proxy.port)
-    ends.push(end)
-    const ours = redisBackendWith(systemSeams, client, { subscriber: false })
-    const locks = createLocksWith(systemSeams, ours)
-    ends.push(() => locks.close())
-    await acquired(ours, 'warm')
-    proxy.isDeaf = true
+    const locks = await stand.locks({ name, port: stand.proxy.port })
+    await acquired(locks.backend, 'warm')
+    stand.proxy.drop('toClient')
     const failure = locks.tryAcquire('k', { ttlMs: 30_000 }).catch((error: unknown) => error)
-    await until(async () => (await redis.exists('lock:k')) === 1, 'it was executed')
-    proxy.cut()
-    proxy.isDeaf = false
+    await until(async () => (await stand.redis.exists('lock:k')) === 1, 'it was executed')
+    stand.proxy.reset()
+    stand.proxy.heal()
     expect(await failure).toMatchObject({ code: 'OUTCOME_UNKNOWN' })
-    await until(async () => (await redis.exists('lock:k')) === 0, 'it is undone', 20_000)
-    const other = await openClient('ioredis 6', server.port)
-    ends.push(other.end)
-    const theirs = redisBackendWith(systemSeams, other.client, { subscriber: false })
-    await acquired(theirs, 'k')
+    await until(async () => (await stand.redis.exists('lock:k')) === 0, 'it is undone', 20_000)
+    await acquired(await stand.backend(), 'k')
   })
 
   // B023: the caller had left; the answer came, and the lock was held and renewed without end.
   it('because its caller left, holds nothing afterwards', async () => {
-    const { client, end } = await openClient(name, proxy.port)
-    ends.push(end)
-    const ours = redisBackendWith(systemSeams, client, { subscriber: false })
-    const locks = createLocksWith(systemSeams, ours)
-    ends.push(() => locks.close())
-    await acquired(ours, 'warm')
-    proxy.delayMs = 50
+    const locks = await stand.locks({ name, port: stand.proxy.port })
+    await acquired(locks.backend, 'warm')
+    stand.proxy.delay('toClient', 50)
     const renewals: unknown[] = []
     locks.on('renewed', (event) => renewals.push(event))
     const outcomes = await Promise.all(
@@ -142,22 +94,19 @@ describe.each(CLIENT_NAMES)('%s: an attempt without an answer', (name) => {
     expect(outcomes).toEqual(outcomes.map(() => new Error('left')))
     await until(
       async () =>
-        (await allKeys(redis)).every((key) => key.includes('#hf:') || key === 'lock:warm'),
+        (await allKeys(stand.redis)).every((key) => key.includes('#hf:') || key === 'lock:warm'),
       'nothing is held',
     )
     await sleep(500)
     expect(renewals).toEqual([])
-    expect(await keysWithoutTtl(redis)).toEqual([])
+    expect(await keysWithoutTtl(stand.redis)).toEqual([])
   })
 })
 
 describe('tombstones', () => {
   // A store that answers too late, and contenders that give up: 112 bytes each, without a bound.
   it('of one process are bounded: then attempts are refused by name, and go on when they end', async () => {
-    const { client, end } = await openClient('ioredis 6', server.port)
-    ends.push(end)
-    const limits = { tombstonesMax: 2000 }
-    const backend = redisBackendWith(systemSeams, client, { subscriber: false }, limits)
+    const backend = await stand.backend({ limits: { tombstonesMax: 2000 } })
     const grant = await acquired(backend, 'held')
     const owners = Array.from({ length: 2000 }, randomOwner)
     await Promise.all(owners.map((owner) => backend.cancel('k', owner)))
@@ -171,20 +120,18 @@ describe('tombstones', () => {
     expect(await backend.renew(grant, LONG_MS)).toMatchObject({ kind: 'renewed' })
     await backend.cancel('k', randomOwner())
     expect(await backend.release(grant, 0)).toBe('released')
-    const keys = await allKeys(redis)
+    const keys = await allKeys(stand.redis)
     expect(keys.filter((key) => key.startsWith('lock:#hf:cancel:')).length).toBe(2001)
-    expect(await keysWithoutTtl(redis)).toEqual([])
+    expect(await keysWithoutTtl(stand.redis)).toEqual([])
   })
 
   it('are not left by releases', async () => {
-    const { client, end } = await openClient('ioredis 6', server.port)
-    ends.push(end)
-    const backend = redisBackendWith(systemSeams, client, { subscriber: false })
+    const backend = await stand.backend()
     for (let index = 0; index < 100; index++) {
       const grant = await acquired(backend, 'k')
       await backend.release(grant, index % 3 === 0 ? 1 : 0)
-      await until(async () => (await redis.exists('lock:k')) === 0, 'it is free')
+      await until(async () => (await stand.redis.exists('lock:k')) === 0, 'it is free')
     }
-    expect((await allKeys(redis)).filter((key) => key.includes('cancel'))).toEqual([])
+    expect((await allKeys(stand.redis)).filter((key) => key.includes('cancel'))).toEqual([])
   })
 })

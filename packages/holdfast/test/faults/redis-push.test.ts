@@ -9,13 +9,13 @@ import { systemSeams } from '../../src/core/seams.ts'
 import { createLocksWith } from '../../src/lock/lock.ts'
 import type { RedisOptions } from '../../src/redis.ts'
 import { acquired, granted, request } from '../../src/testkit/backend-harness.ts'
+import { startProxy } from '../../src/testkit/proxy.ts'
 import {
   CLIENT_NAMES,
   type ClientName,
   type ClientOptions,
   openClient,
   openInspector,
-  startProxy,
   until,
 } from '../support/redis.ts'
 
@@ -117,7 +117,7 @@ describe.each(CLIENT_NAMES)('%s', (name) => {
     const grant = await contended(ours, theirs)
     const seen = sleeper(ours, 'k')
     await until(async () => (await subscribers('lock:k')) === 1, 'it listens')
-    proxy.cut()
+    proxy.reset()
     await theirs.release(grant, 0)
     await until(() => seen.isAwake, 'it is awake')
     const next = await acquired(theirs, 'k')
@@ -186,7 +186,7 @@ describe('a wake-up', () => {
     const theirs = await open('ioredis 6', { subscriber: false })
     ends.push(() => ours.close())
     await until(() => subscriber.status === 'ready', 'the subscriber is connected')
-    proxy.delayMs = 300
+    proxy.delay('toClient', 300)
     const grant = await contended(ours, theirs)
     const seen = sleeper(ours, 'k')
     await sleep(50)
@@ -318,7 +318,7 @@ describe('asking once', () => {
     const theirs = await open('ioredis 6', { subscriber: false })
     await until(() => subscriber.status === 'ready', 'the subscriber is connected')
     // Nothing that is subscribed is confirmed.
-    proxy.isDeaf = true
+    proxy.drop('toClient')
     const held = await contended(ours, theirs)
     const sleepers: Sleeper[] = []
     for (let index = 0; index < 500; index++)

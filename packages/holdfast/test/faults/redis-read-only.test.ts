@@ -9,7 +9,8 @@ import type { Backend } from '../../src/core/backend.ts'
 import { systemSeams } from '../../src/core/seams.ts'
 import type { RedisClient } from '../../src/redis.ts'
 import { acquired, request } from '../../src/testkit/backend-harness.ts'
-import { CAREFUL, openInspector, startProxy, type TcpProxy, until } from '../support/redis.ts'
+import { type FaultProxy, startProxy } from '../../src/testkit/proxy.ts'
+import { CAREFUL, openInspector, until } from '../support/redis.ts'
 
 const ends: (() => unknown)[] = []
 
@@ -23,7 +24,7 @@ function backendOf(client: RedisClient): Backend {
 
 interface Pair {
   /** Of both, one after the other. */
-  readonly address: TcpProxy
+  readonly address: FaultProxy
   /** The server behind the address becomes a replica, and the other one takes its place. */
   failOver(): Promise<void>
   /** The server behind the address becomes a replica, and stays behind it. */
@@ -88,7 +89,7 @@ describe.each([
     await failOver()
     await expect(backend.tryAcquire(request('k'))).rejects.toMatchObject(refused)
     await until(() => isGranted(backend), 'the new primary is found')
-    expect(address.connectionCount).toBe(2)
+    expect(address.acceptedCount).toBe(2)
   })
 
   // Where every connection leads to a replica, looking for each request would be a storm.
@@ -101,14 +102,14 @@ describe.each([
     await demote()
     const startedAtMs = performance.now()
     await expect(backend.tryAcquire(request('k'))).rejects.toMatchObject(refused)
-    await until(() => address.connectionCount === 2, 'the client has connected anew')
+    await until(() => address.acceptedCount === 2, 'the client has connected anew')
     await until(() => client.status === 'ready', 'the client is connected')
     for (let count = 0; count < 50; count++) {
       await expect(backend.tryAcquire(request('k'))).rejects.toMatchObject(refused)
     }
     // A machine that takes longer than the pause of 5 s for all of it may look once more for each.
     const pauses = Math.floor((performance.now() - startedAtMs) / 5000)
-    expect(address.connectionCount).toBeLessThanOrEqual(2 + pauses)
+    expect(address.acceptedCount).toBeLessThanOrEqual(2 + pauses)
   })
 
   it('is left to the user’s own reconnectOnError', async () => {
@@ -121,7 +122,7 @@ describe.each([
       await expect(backend.tryAcquire(request('k'))).rejects.toMatchObject(refused)
     }
     expect(client.status).toBe('ready')
-    expect(address.connectionCount).toBe(1)
+    expect(address.acceptedCount).toBe(1)
   })
 })
 

@@ -1,32 +1,19 @@
 import type { Redis } from 'ioredis'
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { type RedisServer, startRedis } from '../../../cli/src/lab/servers/index.ts'
+import { beforeEach, describe, expect, it } from 'vitest'
 import { RedisKeys } from '../../src/backends/redis/keys.ts'
-import { redisBackendWith } from '../../src/backends/redis/redis-backend.ts'
 import type { Backend } from '../../src/core/backend.ts'
-import { systemSeams } from '../../src/core/seams.ts'
 import { TOKEN_MAX } from '../../src/core/token.ts'
 import { acquired, request } from '../../src/testkit/backend-harness.ts'
-import { allKeys, type OpenClient, openClient, openInspector } from '../support/redis.ts'
+import { allKeys } from '../support/redis.ts'
+import { standOnRedis } from '../support/redis-stand.ts'
 
-let server: RedisServer
+const stand = standOnRedis()
 let redis: Redis
-let opened: OpenClient
 let backend: Backend
 
-beforeAll(async () => {
-  server = await startRedis()
-  redis = await openInspector(server.port)
-  opened = await openClient('ioredis 6', server.port)
-  backend = redisBackendWith(systemSeams, opened.client, { subscriber: false })
-})
-
-afterEach(() => redis.flushall())
-
-afterAll(async () => {
-  opened.end()
-  redis.disconnect()
-  await server.stop()
+beforeEach(async () => {
+  redis = stand.redis
+  backend = await stand.backend()
 })
 
 const COUNTER = new RedisKeys('lock:', false).of('k')?.counter ?? ''
@@ -142,7 +129,7 @@ describe('a token', () => {
   it.each([
     ['the counter is deleted', () => redis.del(COUNTER)],
     ['all data are flushed', () => redis.flushall()],
-    ['the server comes back empty', () => server.restart()],
+    ['the server comes back empty', () => stand.server.restart()],
   ])('still rises when %s', async (_, lose) => {
     const tokens = [await tokenOf('k')]
     for (let round = 0; round < 3; round++) {

@@ -1,5 +1,4 @@
 /** The four clients that are supported, one way to open each, and a look into the server beside them. */
-import { type AddressInfo, connect as connectTcp, createServer, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { Redis as Redis5 } from 'ioredis5'
@@ -108,77 +107,4 @@ export async function keysWithoutTtl(inspector: Redis): Promise<string[]> {
     if (!key.includes('#hf:token:') && (await inspector.pttl(key)) === -1) found.push(key)
   }
   return found
-}
-
-export interface TcpProxy {
-  readonly port: number
-  /** Where new connections lead; open ones stay, as behind a name that moves to another server. */
-  serverPort: number
-  /** Connections so far. */
-  readonly connectionCount: number
-  /** What the server says is handed on this much later. */
-  delayMs: number
-  /** And up to this much later besides, at random, in order. */
-  jitterMs: number
-  /** What the server says is thrown away. */
-  isDeaf: boolean
-  /** Breaks every connection, as a fault in the network would. */
-  cut(): void
-  close(): Promise<void>
-}
-
-/** Between a client and a server. */
-export async function startProxy(serverPort: number): Promise<TcpProxy> {
-  const sockets = new Set<Socket>()
-  let connectionCount = 0
-  const server = createServer((down) => {
-    connectionCount += 1
-    const up = connectTcp(proxy.serverPort, '127.0.0.1')
-    for (const socket of [down, up]) {
-      sockets.add(socket)
-      socket.setNoDelay(true)
-      socket.on('error', () => undefined)
-      socket.on('close', () => {
-        sockets.delete(socket)
-        down.destroy()
-        up.destroy()
-      })
-    }
-    const waiting: Buffer[] = []
-    let lastDueMs = 0
-    down.on('data', (chunk) => up.write(chunk))
-    up.on('data', (chunk) => {
-      if (proxy.isDeaf) return
-      const dueMs = performance.now() + proxy.delayMs + Math.random() * proxy.jitterMs
-      lastDueMs = Math.max(lastDueMs, dueMs)
-      waiting.push(chunk)
-      const handOn = (): void => {
-        // Timers of one millisecond may fire in any order; the bytes must not.
-        const first = waiting.shift()
-        if (first && !down.destroyed) down.write(first)
-      }
-      const restMs = lastDueMs - performance.now()
-      if (restMs <= 0 && waiting.length === 1) handOn()
-      else setTimeout(handOn, restMs)
-    })
-  })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const proxy: TcpProxy = {
-    port: (server.address() as AddressInfo).port,
-    serverPort,
-    get connectionCount() {
-      return connectionCount
-    },
-    delayMs: 0,
-    jitterMs: 0,
-    isDeaf: false,
-    cut() {
-      for (const socket of sockets) socket.resetAndDestroy()
-    },
-    async close() {
-      for (const socket of sockets) socket.destroy()
-      await new Promise((resolve) => server.close(resolve))
-    },
-  }
-  return proxy
 }

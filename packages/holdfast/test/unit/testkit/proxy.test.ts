@@ -115,7 +115,7 @@ describe('a proxy without faults', () => {
     expect(proxy.acceptedCount).toBe(200)
   })
 
-  it('resets a client whose server is not there, and goes on', async () => {
+  it('resets a client whose server is not there, and leads the next one to where there is one', async () => {
     const gone = createServer().listen(0, '127.0.0.1')
     await once(gone, 'listening')
     const { port } = gone.address() as AddressInfo
@@ -128,6 +128,11 @@ describe('a proxy without faults', () => {
     await once(late, 'listening')
     const served = start(early.port)
     await expect.poll(() => served.answer).toBe('here')
+    // And a name that moves leads to another server from then on.
+    early.serverPort = (echo.address() as AddressInfo).port
+    const moved = start(early.port)
+    moved.socket.write('there')
+    await expect.poll(() => moved.answer).toBe('there')
     await new Promise((resolve) => late.close(resolve))
   })
 })
