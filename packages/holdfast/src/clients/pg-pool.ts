@@ -7,8 +7,9 @@
  * statement written out, which costs no round trip either, but parsing and planning.
  */
 import { InvalidArgumentError } from '../core/errors.ts'
+import { writeOn } from './pg-write.ts'
 import { inlined, quoteLiteral, sqlState } from './postgres.ts'
-import type { Ask, Driver, PgAnswer, Preparable, Wire } from './postgres-wire.ts'
+import type { Ask, Driver, PgAnswer, Preparable, Wire, Write } from './postgres-wire.ts'
 
 /** A client of `pg` (Client, PoolClient), or anything of that shape. */
 export interface PgClient {
@@ -51,6 +52,10 @@ export function pgDriver<C extends PgClient>(pool: PgPool<C>): Driver<C> {
       checkInside(tx, pool)
       return (text, values) => tx.query(text, values)
     },
+    writeInside(tx): Write {
+      checkInside(tx, pool)
+      return writeOn(tx)
+    },
   }
 }
 
@@ -66,7 +71,7 @@ function checkInside<C extends PgClient>(tx: C, pool: PgPool<C>): void {
   const shape = tx as { query?: unknown; totalCount?: unknown } | null
   const isPool = (tx as unknown) === pool || typeof shape?.totalCount === 'number'
   if (isPool || typeof shape?.query !== 'function') {
-    throw new InvalidArgumentError('tx', tx, 'the client inside whose transaction to claim')
+    throw new InvalidArgumentError('tx', tx, 'the client whose transaction to work in')
   }
   if (statusOf(tx) === 'I') {
     throw new InvalidArgumentError('tx', tx, 'a client inside a transaction: send BEGIN first')
@@ -130,6 +135,8 @@ class PooledClient<C extends PgClient> implements Wire<C> {
   listen(tell: (error: unknown) => void): void {
     this.#tell = tell
   }
+
+  readonly write: Write = (statement, values) => writeOn(this.tx)(statement, values)
 
   async query(text: string, values?: string[]): Promise<PgAnswer> {
     return lastAnswer(await (values ? this.tx.query(text, values) : this.tx.query(text)))

@@ -22,7 +22,7 @@ import { InvalidArgumentError } from '../core/errors.ts'
 import type { Seams } from '../core/seams.ts'
 import { ClosedWhileIdle, inlined } from './postgres.ts'
 import { Gate, type Lazy, transactionOf, unknownDriver } from './postgres-js-transaction.ts'
-import type { Ask, Driver, PgAnswer, Preparable, Wire } from './postgres-wire.ts'
+import type { Ask, Driver, PgAnswer, Preparable, Wire, Write } from './postgres-wire.ts'
 
 /**
  * The `sql` of the package `postgres`, 3.4 or newer. Both forms of `begin` stand here because `Tx` is
@@ -45,7 +45,7 @@ interface Connection {
 
 /** What a reserved connection is called by. */
 interface Reserved {
-  unsafe(text: string, values: readonly string[], options: object): Lazy
+  unsafe(text: string, values: readonly unknown[], options: object): Lazy
   release(): void
 }
 
@@ -68,19 +68,31 @@ const ASK_AGAIN_MAX = 10
 export function postgresJsDriver<Tx>(sql: PostgresJs<Tx>, seams: Seams): Driver<Tx> {
   // A pooler in transaction mode is used with this setting, and would lose what was prepared.
   const { prepare } = (sql as { options?: { prepare?: unknown } }).options ?? {}
+  const canPrepare = prepare !== false
   return {
     pool: sql,
     async lend() {
-      return new ReservedConnection<Tx>(await reserve(sql, seams), prepare !== false)
+      return new ReservedConnection<Tx>(await reserve(sql, seams), canPrepare)
     },
     inside(tx): Ask {
-      const { unsafe, savepoint, begin } = (tx ?? {}) as unknown as Partial<Lent>
-      if (typeof unsafe !== 'function' || typeof savepoint !== 'function' || begin !== undefined) {
-        throw new InvalidArgumentError('tx', tx, 'the sql that begin() gives to its function')
-      }
+      const unsafe = unsafeOf(tx)
       return async (text, values) => answerOf(await unsafe(inlined(text, values), [], {}).raw())
     },
+    writeInside(tx): Write {
+      const unsafe = unsafeOf(tx)
+      const options = { prepare: canPrepare }
+      return async ({ text }, values) => answerOf(await unsafe(text, values, options).raw())
+    },
   }
+}
+
+/** @throws InvalidArgumentError when `tx` is no transaction of the driver. */
+function unsafeOf(tx: unknown): Reserved['unsafe'] {
+  const { unsafe, savepoint, begin } = (tx ?? {}) as Partial<Lent>
+  if (typeof unsafe !== 'function' || typeof savepoint !== 'function' || begin !== undefined) {
+    throw new InvalidArgumentError('tx', tx, 'the sql that begin() gives to its function')
+  }
+  return unsafe
 }
 
 /** What tells a transaction of the driver from its pool. */
@@ -164,6 +176,18 @@ class ReservedConnection<Tx> implements Wire<Tx> {
   }
 
   /**
+   * The driver asks for the types of its arguments first, and hands out no connection with such a
+   * statement; so one without arguments goes before it, in the same flight.
+   */
+  readonly write: Write = async ({ text }, values) => {
+    const before = this.#connection === null ? this.#send('SELECT') : undefined
+    const sent = this.#send(text, values, this.#canPrepare)
+    const [, settled] = await Promise.allSettled([before, sent])
+    if (settled.status === 'rejected') throw settled.reason
+    return this.#answerOf(settled.value)
+  }
+
+  /**
    * Two messages in one flight. If BEGIN alone failed, the claim stands alone: it raises a fence to a
    * token that was granted, which is nobody's loss.
    */
@@ -195,8 +219,12 @@ class ReservedConnection<Tx> implements Wire<Tx> {
     this.#gate.shut()
   }
 
-  #send(text: string, values: string[] = []): PromiseLike<unknown> {
-    const options = { prepare: values.length > 0, onexecute: this.#onExecute }
+  #send(
+    text: string,
+    values: unknown[] = [],
+    prepare: boolean = values.length > 0,
+  ): PromiseLike<unknown> {
+    const options = { prepare, onexecute: this.#onExecute }
     return this.#gate.pass(this.#reserved.unsafe(text, values, options).raw()).execute()
   }
 

@@ -15,14 +15,24 @@ export interface PgAnswer {
 /** Sends one statement with arguments and waits for its answer. */
 export type Ask = (text: string, values: string[]) => Promise<PgAnswer>
 
-/** A statement that a session may keep prepared. */
-export interface Preparable {
+/** A statement that a session may keep. */
+export interface NamedText {
   /** Says which text it is: no two texts share a name. */
   readonly name: string
-  /** Of its arguments, for example `(text, bigint)`. */
-  readonly types: string
   readonly text: string
 }
+
+/** A statement that a session may keep prepared by SQL. */
+export interface Preparable extends NamedText {
+  /** Of its arguments, for example `(text, bigint)`. */
+  readonly types: string
+}
+
+/**
+ * Sends one statement with values of the user's, which the driver converts by its own rules. A column
+ * `pid` of its answer, the server's process, tells the driver whether a pooler stands between.
+ */
+export type Write = (statement: NamedText, values: unknown[]) => Promise<PgAnswer>
 
 /** A connection that was lent. It ends with `giveBack` or `destroy`, once. */
 export interface Wire<Tx> {
@@ -30,6 +40,7 @@ export interface Wire<Tx> {
   readonly tx: Tx
   /** Several statements without arguments are one round trip; the last one's answer counts. */
   query(text: string, values?: string[]): Promise<PgAnswer>
+  readonly write: Write
   /** Sends `begin` and then `statement`, in one round trip as a rule. A failure leaves both undone. */
   open(begin: string, statement: Preparable, values: string[]): Promise<PgAnswer>
   /** Of the transaction: I none, T in one, E in a failed one; null: the driver does not tell. */
@@ -52,4 +63,6 @@ export interface Driver<Tx> {
    * @throws InvalidArgumentError when `tx` is none.
    */
   inside(tx: Tx): Ask
+  /** The same for statements with values of the user's. */
+  writeInside(tx: Tx): Write
 }

@@ -57,6 +57,14 @@ export function isConnectionLoss(error: unknown): boolean {
   return false
 }
 
+/** The session does not know a statement's name, or knows it although the driver does not. */
+const NAME_STATES = ['26000', '42P05']
+
+/** Whether a statement failed for its name alone: without one it can be sent again. */
+export function isForgotten(error: unknown): boolean {
+  return NAME_STATES.includes(sqlState(error) ?? '')
+}
+
 /**
  * A connection that ended while nothing was on its way, told by a driver that keeps the server's words
  * (25P03) to itself.

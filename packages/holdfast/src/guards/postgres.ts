@@ -10,8 +10,11 @@ import type { PostgresGuardOptions } from './postgres/options.ts'
 
 export type { PgClient, PgPool, PgPooled } from '../clients/pg-pool.ts'
 export type { PostgresJs } from '../clients/postgres-js.ts'
+export type { PostgresRow, PostgresWrite } from './postgres/column-write.ts'
+export type { PostgresColumns } from './postgres/columns.ts'
 export type { PostgresGuard } from './postgres/guard.ts'
 export type { PostgresGuardOptions, PostgresIsolation } from './postgres/options.ts'
+export type { PostgresUpdateResult } from './postgres/update.ts'
 
 /**
  * A guard whose records lie beside the data, so that claim and writes are one transaction.

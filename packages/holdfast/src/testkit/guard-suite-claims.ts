@@ -8,16 +8,14 @@ import {
   TokenSourceError,
 } from '../core/errors.ts'
 import { TOKEN_MAX } from '../core/token.ts'
-import { fenced, type GuardCheck, OTHER_OWNER, OWNER, outcome } from './guard-suite-harness.ts'
-
-/** As text 9 is larger than 10; as a double the others are equal. */
-const NEIGHBOURS: readonly (readonly [bigint, bigint])[] = [
-  [9n, 10n],
-  [99n, 100n],
-  [2n ** 53n, 2n ** 53n + 1n],
-  [2n ** 62n - 1n, 2n ** 62n],
-  [TOKEN_MAX - 1n, TOKEN_MAX],
-]
+import {
+  fenced,
+  type GuardCheck,
+  NEIGHBOURS,
+  OTHER_OWNER,
+  OWNER,
+  outcome,
+} from './guard-suite-harness.ts'
 
 export function testClaims<Tx>(check: GuardCheck<Tx>): void {
   // A token that is rounded, or compared as text, lets a superseded holder in or keeps the next out.

@@ -6,6 +6,7 @@ import { LeaseLostError } from '../core/errors.ts'
 import type { TransactionalGuard } from '../core/guard.ts'
 import type { Lease } from '../core/lease.ts'
 import { randomOwner } from '../core/owner.ts'
+import { TOKEN_MAX } from '../core/token.ts'
 import type { TestRunner } from './backend-harness.ts'
 import { type FaultProxy, startProxy } from './proxy.ts'
 
@@ -30,6 +31,20 @@ export interface OwnTransaction<Tx> {
   rollBack(): Promise<void>
 }
 
+/** Rows that carry the fence themselves, each with one text, in a store whose guard has that form. */
+export interface ColumnForm<Tx> {
+  /** Adds a row that nobody has written through the guard. */
+  add(row: string): Promise<void>
+  update(
+    lease: Fenced,
+    row: string,
+    value: string,
+    how?: Readonly<{ op?: string; tx?: Tx }>,
+  ): Promise<'applied' | 'already-applied' | 'missing-row'>
+  /** Every text that was written to the row and committed, oldest first. */
+  history(row: string): Promise<readonly string[]>
+}
+
 /** A guard with connections of its own: one process, as the store sees it. */
 export interface OpenGuard<Tx> {
   readonly guard: TransactionalGuard<Tx>
@@ -42,6 +57,8 @@ export interface OpenGuard<Tx> {
   /** Runs a statement that fails. */
   fail(tx: Tx): Promise<unknown>
   begin(): Promise<OwnTransaction<Tx>>
+  /** Only of a guard that has the column form; without it those checks are left out. */
+  readonly column?: ColumnForm<Tx>
   close(): Promise<void>
 }
 
@@ -124,6 +141,15 @@ export function fenced(
 ): Fenced {
   return { lockName, fencingToken, owner: OWNER, source: 'suite:a', ...fields }
 }
+
+/** As text 9 is larger than 10; as a double the others are equal. */
+export const NEIGHBOURS: readonly (readonly [bigint, bigint])[] = [
+  [9n, 10n],
+  [99n, 100n],
+  [2n ** 53n, 2n ** 53n + 1n],
+  [2n ** 62n - 1n, 2n ** 62n],
+  [TOKEN_MAX - 1n, TOKEN_MAX],
+]
 
 /** Two owners; each is 22 characters, base64url. */
 export const OWNER = 'a-owner-of-the-suite_1'

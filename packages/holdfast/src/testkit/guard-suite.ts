@@ -7,6 +7,8 @@
  */
 import type { TestRunner } from './backend-harness.ts'
 import { testClaims } from './guard-suite-claims.ts'
+import { testColumns } from './guard-suite-columns.ts'
+import { testColumnFaults } from './guard-suite-columns-faults.ts'
 import { testCommit } from './guard-suite-commit.ts'
 import { testConcurrency } from './guard-suite-concurrency.ts'
 import { type GuardHarness, guardChecksOf } from './guard-suite-harness.ts'
@@ -29,5 +31,7 @@ export function testGuard<Tx>(runner: TestRunner, harness: GuardHarness<Tx>): vo
     testTransactions(check)
     testPauses(check)
     testCommit(check)
+    testColumns(check)
+    testColumnFaults(check)
   })
 }

@@ -9,6 +9,7 @@ export { testBackend } from './backend-suite.ts'
 export { fakeLocks, loseLease } from './fake-locks.ts'
 export { testGuard } from './guard-suite.ts'
 export type {
+  ColumnForm,
   GuardHarness,
   GuardRequest,
   OpenGuard,

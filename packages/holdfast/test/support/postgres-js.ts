@@ -45,9 +45,18 @@ export function openPostgresJs(
   const sql = openSql(stand, port, driverOptions)
   const seams = nonce === undefined ? systemSeams : { ...systemSeams, nonce }
   const options = { ...rest, isolation: isolation as PostgresIsolation | undefined }
+  const guard = postgresGuardWith(sql, options, seams)
   return {
     sql,
-    guard: postgresGuardWith(sql, options, seams),
+    guard,
+    column: {
+      async add(id) {
+        await sql`INSERT INTO written (id) VALUES (${id})`
+      },
+      update: (lease, id, value, { op, tx } = {}) =>
+        guard.update(lease, { table: 'written', where: { id }, set: { value }, op }, tx),
+      history: (id) => readEntries(sql, id),
+    },
     async append(tx, resource, entry) {
       await tx`INSERT INTO entries (resource, entry) VALUES (${resource}, ${entry})`
     },

@@ -9,6 +9,13 @@ import type { GuardRequest, OpenGuard } from '../../src/testkit/guard-suite-harn
 /** Fewer than the calls that a check makes at once: a connection that is not given back shows. */
 export const CONNECTIONS_MAX = 4
 
+/** Rows of the column form. What is written to one is noted by the database, in the order of commits. */
+const WRITTEN_ROWS = `
+  CREATE TABLE written (id text PRIMARY KEY, value text);
+  CREATE FUNCTION note_written() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN INSERT INTO entries (resource, entry) VALUES (NEW.id, NEW.value); RETURN NULL; END $$;
+  CREATE TRIGGER note AFTER UPDATE ON written FOR EACH ROW EXECUTE FUNCTION note_written()`
+
 export interface PostgresStand {
   readonly server: PostgresServer
   open(request?: GuardRequest): Promise<OpenPostgres>
@@ -23,8 +30,10 @@ export type OpenPostgres = OpenGuard<pg.PoolClient> & {
 export async function startPostgresStand(): Promise<PostgresStand> {
   const server = await startPostgres()
   const first = openPool(server, server.port)
-  await postgresGuardWith(first, {}).migrate()
+  const guard = postgresGuardWith(first, {})
+  await guard.migrate()
   await first.query('CREATE TABLE entries (id bigserial PRIMARY KEY, resource text, entry text)')
+  await first.query(`${WRITTEN_ROWS}; ${guard.ddlFor('written')}`)
   await first.end()
   const open = async (request: GuardRequest = {}): Promise<OpenPostgres> =>
     openGuard(server, request)
@@ -51,9 +60,18 @@ function openGuard(server: PostgresServer, request: GuardRequest): OpenPostgres 
   const pool = openPool(server, port)
   const seams = nonce === undefined ? systemSeams : { ...systemSeams, nonce }
   const options = { ...rest, isolation: isolation as PostgresIsolation | undefined }
+  const guard = postgresGuardWith(pool, options, seams)
   return {
     pool,
-    guard: postgresGuardWith(pool, options, seams),
+    guard,
+    column: {
+      async add(id) {
+        await pool.query('INSERT INTO written (id) VALUES ($1)', [id])
+      },
+      update: (lease, id, value, { op, tx } = {}) =>
+        guard.update(lease, { table: 'written', where: { id }, set: { value }, op }, tx),
+      history: (id) => readEntries(pool, id),
+    },
     async append(tx, resource, entry) {
       await tx.query('INSERT INTO entries (resource, entry) VALUES ($1, $2)', [resource, entry])
     },

@@ -5,8 +5,9 @@ import { checkFenced } from '../../core/guard.ts'
 import type { Seams } from '../../core/seams.ts'
 import { Bound } from './bound.ts'
 import { Deadlines } from './deadlines.ts'
-import { type GuardSettings, storableText } from './options.ts'
+import type { GuardSettings } from './options.ts'
 import { type Claim, Statements } from './statements.ts'
+import { storableText } from './text.ts'
 import { Turns } from './turns.ts'
 
 /** What the guard is made of. */

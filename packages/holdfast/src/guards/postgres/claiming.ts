@@ -88,7 +88,7 @@ export async function claimByParts(
  *
  * @returns The `seq` that this call drew when it was applied before.
  */
-function repeatOrRefusal(row: FenceRow, claim: Claim, fenced: Fenced): bigint | null {
+export function repeatOrRefusal(row: FenceRow, claim: Claim, fenced: Fenced): bigint | null {
   const { resource } = claim
   const { fencingToken } = fenced
   if (row.source !== claim.source) throw new TokenSourceError(resource, claim.source, row.source)

@@ -9,10 +9,14 @@ import { type Seams, systemSeams } from '../../core/seams.ts'
 import { beginAndAdopt } from './adopting.ts'
 import { type Call, callOf, inTurn, type Parts, partsOf } from './call.ts'
 import { beginAndClaim, type Claimed, claimByParts, readRow } from './claiming.ts'
+import { type PostgresWrite, readWrite } from './column-write.ts'
+import { columnsDdl, readTable } from './columns.ts'
 import { ddlOf, migrate } from './migrate.ts'
-import { type PostgresGuardOptions, readGuardOptions, storableText } from './options.ts'
+import { type PostgresGuardOptions, readGuardOptions } from './options.ts'
 import { borrow } from './session.ts'
+import { storableText } from './text.ts'
 import { claimFailed, claimFailedInside, runGuarded } from './transaction.ts'
+import { ColumnUpdates, type PostgresUpdateResult } from './update.ts'
 
 /** The guard that `postgresGuard` makes; `Tx` is your pool's own client type. */
 export interface PostgresGuard<Tx> extends TransactionalGuard<Tx> {
@@ -26,6 +30,34 @@ export interface PostgresGuard<Tx> extends TransactionalGuard<Tx> {
    *   InvalidArgumentError when the schema has a table `fences` of another shape.
    */
   migrate(): Promise<void>
+  /**
+   * The columns that `update` needs, as text that adds them to a table of yours; it may run again.
+   *
+   * @param table As in `update`.
+   * @throws InvalidArgumentError.
+   */
+  ddlFor(table: string): string
+  /**
+   * The column form: writes one row whose own columns carry the fence, in one statement, without a
+   * claim.
+   *
+   * Guarantees: after a write with a token, none with a smaller one is applied to that row; a call is
+   * applied once, whatever the network does. Does not guarantee anything for what was read before: a
+   * new value that depends on a read needs `transaction`, whose claim comes before it.
+   *
+   * Without `tx` it is a transaction of its own. Its wait for the row's lock lasts no longer than the
+   * lease's validity, or `timeoutMs`; when the answer is lost, it finds out what became of it. With
+   * `tx` it stands or falls with your transaction, whose end and time-outs are yours.
+   *
+   * Calls of one lease for the same row run one after the other. Repeating a call is harmless if both
+   * have the same `op` and no other write of the lease to that row came between.
+   *
+   * @throws StaleTokenError, TokenConflictError, TokenSourceError, GuardBusyError, LeaseLostError,
+   *   BackendUnavailableError: nothing was applied. InvalidArgumentError, also when `where` finds more
+   *   than one row: nothing was applied. OutcomeUnknownError: the answer was lost, and the row does
+   *   not tell. What your data refuses (a constraint, a trigger) reaches you as it is.
+   */
+  update(lease: Fenced, write: PostgresWrite, tx?: Tx): Promise<PostgresUpdateResult>
 }
 
 /** For tests and simulations, with clocks and random ids of their own. */
@@ -57,9 +89,11 @@ function driverOf(pool: unknown, seams: Seams): Driver<never> {
 class PoolGuard<Tx> implements PostgresGuard<Tx> {
   readonly ddl: string
   readonly #parts: Parts<Tx>
+  readonly #updates: ColumnUpdates<Tx>
 
   constructor(parts: Parts<Tx>) {
     this.#parts = parts
+    this.#updates = new ColumnUpdates(parts)
     this.ddl = ddlOf(parts.settings.schema)
   }
 
@@ -106,6 +140,19 @@ class PoolGuard<Tx> implements PostgresGuard<Tx> {
       await session.rollBack()
       throw claimFailed(settings.schema, error)
     }
+  }
+
+  ddlFor(table: string): string {
+    return columnsDdl(readTable(table), this.#parts.settings.columns)
+  }
+
+  async update(lease: Fenced, write: PostgresWrite, tx?: Tx): Promise<PostgresUpdateResult> {
+    const call = callOf(this.#parts, lease)
+    const read = readWrite(write, this.#parts.settings.columns)
+    const named = read.op === null ? call : { ...call, claim: { ...call.claim, op: read.op } }
+    call.bound.assertValid()
+    if (tx === undefined) return this.#updates.alone(named, read)
+    return this.#updates.inTransaction(this.#parts.driver.writeInside(tx), named, read)
   }
 
   /** The transaction is the caller's: nothing is set, retried or rolled back in it here. */

@@ -2,6 +2,8 @@
 import type { Options } from '../../core/backend.ts'
 import { InvalidArgumentError } from '../../core/errors.ts'
 import { integer } from '../../core/options.ts'
+import { type ColumnNames, NAME_BYTES_MAX, type PostgresColumns, readColumns } from './columns.ts'
+import { storableText } from './text.ts'
 
 export type PostgresIsolation = 'read committed' | 'repeatable read' | 'serializable'
 
@@ -24,6 +26,11 @@ export type PostgresGuardOptions = Options<{
   resource: (lockName: string) => string
   /** Of the guard's own transactions: the database's default. */
   isolation: PostgresIsolation
+  /**
+   * What the five columns of the column form are called: `fence`, `fence_seq`, `fence_owner`,
+   * `fence_op`, `fence_source`. Each 1 to 63 bytes of UTF-8, taken exactly as written.
+   */
+  columns: PostgresColumns
 }>
 
 /** Checked and complete. */
@@ -32,19 +39,16 @@ export type GuardSettings = Readonly<{
   timeoutMs: number
   resource: (lockName: string) => string
   isolation: PostgresIsolation | undefined
+  columns: ColumnNames
 }>
 
 const ISOLATIONS: readonly string[] = ['read committed', 'repeatable read', 'serializable']
-const NAMES: readonly string[] = ['schema', 'timeoutMs', 'resource', 'isolation']
+const NAMES: readonly string[] = ['schema', 'timeoutMs', 'resource', 'isolation', 'columns']
 
 const SCHEMA_DEFAULT = 'holdfast'
-/** PostgreSQL cuts longer names silently (NAMEDATALEN - 1), and two of them would be one. */
-const SCHEMA_BYTES_MAX = 63
 const TIMEOUT_MS_DEFAULT = 10_000
 const TIMEOUT_MS_MIN = 100
 const TIMEOUT_MS_MAX = 600_000
-/** An entry of a unique index must fit into a third of a page, about 2,700 bytes. */
-const RECORD_BYTES_MAX = 1024
 
 /** @throws InvalidArgumentError naming the first option that is wrong. */
 export function readGuardOptions(options: unknown): GuardSettings {
@@ -57,7 +61,7 @@ export function readGuardOptions(options: unknown): GuardSettings {
       throw new InvalidArgumentError(name, own[name], `one of ${NAMES.join(', ')}`)
     }
   }
-  const { schema, timeoutMs, resource, isolation } = own
+  const { schema, timeoutMs, resource, isolation, columns } = own
   if (resource !== undefined && typeof resource !== 'function') {
     throw new InvalidArgumentError('resource', resource, 'a function from lock name to text')
   }
@@ -65,7 +69,7 @@ export function readGuardOptions(options: unknown): GuardSettings {
     throw new InvalidArgumentError('isolation', isolation, `one of ${ISOLATIONS.join(', ')}`)
   }
   return {
-    schema: storableText('schema', schema ?? SCHEMA_DEFAULT, SCHEMA_BYTES_MAX),
+    schema: storableText('schema', schema ?? SCHEMA_DEFAULT, NAME_BYTES_MAX),
     timeoutMs: integer(
       'timeoutMs',
       timeoutMs ?? TIMEOUT_MS_DEFAULT,
@@ -75,30 +79,6 @@ export function readGuardOptions(options: unknown): GuardSettings {
     ),
     resource: (resource as GuardSettings['resource'] | undefined) ?? ((lockName) => lockName),
     isolation: isolation as PostgresIsolation | undefined,
+    columns: readColumns(columns),
   }
-}
-
-/**
- * Text that PostgreSQL stores as it is. It has no NUL, and half a surrogate pair would be replaced on
- * the way, so that two texts became one.
- */
-export function storableText(
-  option: string,
-  value: unknown,
-  bytesMax: number = RECORD_BYTES_MAX,
-): string {
-  if (
-    typeof value !== 'string' ||
-    value === '' ||
-    Buffer.byteLength(value) > bytesMax ||
-    value.includes('\0') ||
-    !value.isWellFormed()
-  ) {
-    throw new InvalidArgumentError(
-      option,
-      value,
-      `well-formed text of 1 to ${bytesMax} bytes of UTF-8, without NUL`,
-    )
-  }
-  return value
 }

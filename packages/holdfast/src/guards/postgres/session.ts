@@ -4,7 +4,7 @@
  * Whatever happens, it is given back once or destroyed once, and no failure of it goes unheard.
  */
 import { isCausedBy, isConnectionLoss, unavailable } from '../../clients/postgres.ts'
-import type { Driver, PgAnswer, Preparable, Wire } from '../../clients/postgres-wire.ts'
+import type { Driver, NamedText, PgAnswer, Preparable, Wire } from '../../clients/postgres-wire.ts'
 import { BackendUnavailableError } from '../../core/errors.ts'
 import type { Deadlines, Wait } from './deadlines.ts'
 
@@ -81,6 +81,11 @@ export class Session<Tx> {
     withinMs: number,
   ): Promise<PgAnswer> {
     return this.#within(withinMs, () => this.#wire.open(begin, statement, values))
+  }
+
+  /** Sends one statement with values of the user's, with the same bound. */
+  write(statement: NamedText, values: unknown[], withinMs: number): Promise<PgAnswer> {
+    return this.#within(withinMs, () => this.#wire.write(statement, values))
   }
 
   async #within(withinMs: number, sent: () => Promise<PgAnswer>): Promise<PgAnswer> {

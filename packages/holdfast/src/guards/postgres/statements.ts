@@ -45,8 +45,8 @@ const TIME_OUTS = ['idle_in_transaction_session_timeout', 'statement_timeout', '
  * An expression that bounds the transaction by `limit`, milliseconds as text, and is never null.
  * What the session has already, by the user's or an administrator's will, is never lengthened.
  */
-function limitsExpression(limit: string): string {
-  const bounded = TIME_OUTS.map((name) => {
+export function limitsExpression(limit: string, names: readonly string[] = TIME_OUTS): string {
+  const bounded = names.map((name) => {
     const own = `current_setting('${name}')`
     const isLonger = `CAST(${own} AS interval) > CAST(${limit} || 'ms' AS interval)`
     const value = `CASE WHEN ${own} = '0' OR ${isLonger} THEN ${limit} ELSE ${own} END`

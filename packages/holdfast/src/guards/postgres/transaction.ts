@@ -36,7 +36,7 @@ const RETRIES_MAX = 5
 /** Doubles; two that fell out with each other should not meet again at once. */
 const RETRY_DELAY_MS = 4
 /** The server's own time-out comes first; its answer has to travel. */
-const ANSWER_ALLOWANCE_MS = 1000
+export const ANSWER_ALLOWANCE_MS = 1000
 /**
  * For a driver that does not tell whether a transaction is open: outside of one the server refuses the
  * savepoint, and does not come to COMMIT.
@@ -112,7 +112,7 @@ async function attemptOnce<Tx, T>(
 }
 
 /** The pool may keep a call waiting until its lease is over. */
-async function borrowFor<Tx>(parts: Parts<Tx>, bound: Bound): Promise<Session<Tx>> {
+export async function borrowFor<Tx>(parts: Parts<Tx>, bound: Bound): Promise<Session<Tx>> {
   let session: Session<Tx> | null = null
   try {
     session = await borrow(parts.driver, bound.remainingMs(), parts.deadlines)
@@ -197,7 +197,7 @@ function swallowed(): InvalidArgumentError {
 }
 
 /** Another transaction went first, and this one may begin again. */
-function isSerializationFailure(error: unknown): boolean {
+export function isSerializationFailure(error: unknown): boolean {
   const state = sqlState(error)
   return state === '40001' || state === '40P01'
 }

@@ -6,7 +6,18 @@ import { postgresGuard } from '../../../src/guards/postgres.ts'
 describe('the options of the guard', () => {
   it('are complete with their defaults', () => {
     const { resource, ...rest } = readGuardOptions(undefined)
-    expect(rest).toEqual({ schema: 'holdfast', timeoutMs: 10_000, isolation: undefined })
+    const columns = {
+      fence: 'fence',
+      seq: 'fence_seq',
+      owner: 'fence_owner',
+      op: 'fence_op',
+      source: 'fence_source',
+    }
+    expect(rest).toEqual({ schema: 'holdfast', timeoutMs: 10_000, isolation: undefined, columns })
+    expect(readGuardOptions({ columns: { seq: 'n', op: undefined } }).columns).toEqual({
+      ...columns,
+      seq: 'n',
+    })
     expect(resource('a')).toBe('a')
     expect(readGuardOptions({ schema: undefined, timeoutMs: undefined }).timeoutMs).toBe(10_000)
   })
@@ -29,6 +40,11 @@ describe('the options of the guard', () => {
       ['isolation', { isolation: 'snapshot' }],
       ['isolation', { isolation: 'SERIALIZABLE; DROP TABLE x' }],
       ['schemaName', { schemaName: 'a' }],
+      ['columns', { columns: 'fence' }],
+      ['columns', { columns: { fence: 'fence_seq' } }],
+      ['columns.fence', { columns: { fence: '' } }],
+      ['columns.op', { columns: { op: 'x'.repeat(64) } }],
+      ['columns.token', { columns: { token: 'a' } }],
       ['options', []],
       ['options', 'holdfast'],
     ]
