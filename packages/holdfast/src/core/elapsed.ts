@@ -23,11 +23,10 @@ export function withSparingBoot(seams: Seams): Seams {
   let leadMs = 0
   let wallLeadMs = Number.NaN
   let readAtMs = Number.NEGATIVE_INFINITY
-  const bootMs = (): number => {
-    const nowMs = seams.nowMs()
+  const bootMs = (nowMs: number = seams.nowMs()): number => {
     const wallNowMs = seams.wallMs() - nowMs
     if (!(Math.abs(wallNowMs - wallLeadMs) <= WALL_MOVED_MS) || nowMs - readAtMs >= BOOT_EVERY_MS) {
-      leadMs = seams.bootMs() - nowMs
+      leadMs = seams.bootMs(nowMs) - nowMs
       wallLeadMs = wallNowMs
       readAtMs = nowMs
     }
@@ -46,7 +45,8 @@ const BOOT_GRAIN_MS = 10
 const SUSPEND_SEEN_MS = 2 * BOOT_GRAIN_MS
 
 export function instant(seams: Seams): Instant {
-  return { nowMs: seams.nowMs(), bootMs: seams.bootMs() }
+  const nowMs = seams.nowMs()
+  return { nowMs, bootMs: seams.bootMs(nowMs) }
 }
 
 /** Milliseconds between two readings, by the rule in this file's header. */

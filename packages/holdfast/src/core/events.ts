@@ -98,8 +98,10 @@ export class Emitter {
     if (type === 'warning' && this.#warnings.length < WARNINGS_KEPT_MAX) {
       this.#warnings.push(event as Warning)
     }
+    const listeners = this.#listeners[type]
+    if (listeners.size === 0) return
     // A copy: a listener that subscribes from inside itself would be called without end.
-    for (const listener of [...this.#listeners[type]]) deliver(type, listener, event)
+    for (const listener of [...listeners]) deliver(type, listener, event)
   }
 }
 

@@ -73,6 +73,8 @@ export class OptionReader {
   readonly #defaults: Given
   /** Lets tests use a TTL below the public minimum; never set by the public factory. */
   readonly #ttlMsFloor: number
+  /** What a call without options gets. */
+  readonly #standard: Settings
 
   constructor(capabilities: Capabilities, defaults: LocksOptions, ttlMsFloor: number = TTL_MS_MIN) {
     this.#capabilities = capabilities
@@ -82,12 +84,15 @@ export class OptionReader {
     const { clock: _, ...rest } = defaults
     this.#defaults = rest
     // A wrong default must fail where it stands, not at the first acquire.
-    this.read(rest, { signal: 'none: a signal belongs to one call' })
+    this.#standard = this.#readAll(rest, { signal: 'none: a signal belongs to one call' })
   }
 
   /** @throws InvalidArgumentError naming the first option that is wrong. */
   read(options: AcquireOptions | undefined, refused: Refused = {}): Settings {
-    const own = options === undefined ? {} : options
+    return options === undefined ? this.#standard : this.#readAll(options, refused)
+  }
+
+  #readAll(own: AcquireOptions, refused: Refused): Settings {
     checkShape(own, 'options')
     for (const name of Object.keys(own)) {
       const why = refused[name as keyof Refused]
@@ -260,7 +265,9 @@ export function checkLockName(lockName: unknown): string {
   if (
     typeof lockName !== 'string' ||
     lockName === '' ||
-    Buffer.byteLength(lockName) > LOCK_NAME_BYTES_MAX ||
+    // A character takes at most three bytes, so that most names need not be measured.
+    (3 * lockName.length > LOCK_NAME_BYTES_MAX &&
+      Buffer.byteLength(lockName) > LOCK_NAME_BYTES_MAX) ||
     lockName.includes('\0') ||
     lockName.includes(RESERVED) ||
     !lockName.isWellFormed()

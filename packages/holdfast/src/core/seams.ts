@@ -10,8 +10,12 @@ import { randomJitter, randomOwner } from './owner.ts'
 export interface Seams {
   /** Monotonic milliseconds. */
   nowMs(): number
-  /** Milliseconds that also count suspended time, where the platform can tell. */
-  bootMs(): number
+  /**
+   * Milliseconds that also count suspended time, where the platform can tell.
+   *
+   * @param nowMs What `nowMs()` has just said, to whom that saves a reading.
+   */
+  bootMs(nowMs?: number): number
   /** Milliseconds since 1970. */
   wallMs(): number
   /** See `after` in clock.ts. */

@@ -74,28 +74,28 @@ export function ask(
 }
 
 /** What every grant must be. A backend that breaks this is a bug, whoever wrote it. */
-export function checkGrant(context: Context, { request }: Asked, grant: Grant): void {
+export function checkGrant({ request }: Asked, grant: Grant, nowMs: number): void {
   assert(grant.owner === request.owner, 'a grant names the owner that asked')
   assert(grant.lockName === request.lockName, 'a grant names the lock that was asked for')
   assert(grant.fencingToken > 0n, 'a fencing token is positive')
   assert(Number.isFinite(grant.ttlMs), 'a grant says how long it lasts')
   // On another clock than ours a lease could last for ever.
-  assert(grant.sentAtMs <= context.seams.nowMs(), 'a grant counts from before its request left')
+  assert(grant.sentAtMs <= nowMs, 'a grant counts from before its request left')
 }
 
 /** Turns a grant into a lease, or into null when too little validity is left (A2). */
 export function accept(context: Context, asked: Asked, grant: Grant): HeldLease | null {
   const { settings, from } = asked
-  checkGrant(context, asked, grant)
+  const now = instant(context.seams)
+  checkGrant(asked, grant, now.nowMs)
   // A store with a queue counts from its last keep-alive, later than the request.
   const base = { nowMs: grant.sentAtMs, bootMs: from.bootMs + (grant.sentAtMs - from.nowMs) }
   const ttlMs = Math.min(settings.ttlMs, grant.ttlMs - settings.lockDelayMs)
-  const now = instant(context.seams)
   const spentMs = elapsedMs(base, now)
   if (asked.lost !== null || lifeMs(ttlMs) - spentMs < leastRestMs(settings.ttlMs)) return null
   // The caller's own deadline may be over sooner.
   if (spentMs > OWN_DEADLINE_SPENT_SHARE_MAX * settings.renewDeadlineMs) return null
-  const lease = new HeldLease(context, settings, grant, base, ttlMs)
+  const lease = new HeldLease(context, settings, grant, { base, now, ttlMs })
   asked.lease = lease
   const { lockName, fencingToken } = grant
   const waitedMs = now.nowMs - asked.startedAtMs
@@ -107,66 +107,70 @@ export class Attempt {
   readonly answer: Promise<Answer>
   readonly #context: Context
   readonly #asked: Asked
-  #settle: ((error: unknown) => void) | null = null
+  readonly #endTimer: () => void
+  #resolve!: (answer: Answer) => void
+  #reject!: (error: unknown) => void
+  #isSettled = false
 
   constructor(context: Context, lockName: string, settings: Settings, caller: Caller) {
     this.#context = context
     this.#asked = ask(context, lockName, settings, caller)
-    this.answer = new Promise((resolve, reject) => this.#run(resolve, reject))
+    this.answer = new Promise((resolve, reject) => {
+      this.#resolve = resolve
+      this.#reject = reject
+    })
+    const { timeoutMs } = this.#asked.request
+    // Sent first: what else has to be done is done while the store works.
+    started(() => context.backend.tryAcquire(this.#asked.request)).then(
+      (result) => this.#onResult(result),
+      (error: unknown) => this.#onError(error),
+    )
+    this.#endTimer = patientTimer(context, context.waiting, timeoutMs, this.#asked.from.nowMs, () =>
+      this.abandon(new OutcomeUnknownError(`no answer within ${Math.round(timeoutMs)} ms`)),
+    )
   }
 
   /** The caller has left: rejects with `error`, and undoes what may have happened (A3). */
   abandon(error: unknown): void {
-    this.#settle?.(error)
+    if (!this.#settle()) return
+    this.#cancel()
+    this.#reject(error)
   }
 
-  #run(resolve: (answer: Answer) => void, reject: (error: unknown) => void): void {
-    const { waiting, undo, backend } = this.#context
-    const { lockName, owner, timeoutMs, ttlMs } = this.#asked.request
-    const endTimer = patientTimer(this.#context, waiting, timeoutMs, () =>
-      this.#settle?.(new OutcomeUnknownError(`no answer within ${Math.round(timeoutMs)} ms`)),
-    )
-    const cancel = (): void => undo.cancel(lockName, owner, ttlMs)
-    this.#settle = (error) => {
-      this.#settle = null
-      endTimer()
-      cancel()
-      reject(error)
-    }
-    const settled = (): boolean => {
-      if (this.#settle === null) return false
-      this.#settle = null
-      endTimer()
-      return true
-    }
-    started(() => backend.tryAcquire(this.#asked.request)).then(
-      (result) => {
-        if (settled()) this.#onResult(result, resolve, reject)
-        // A grant for which nobody waits any more (A3).
-        else if (result?.kind === 'granted') cancel()
-      },
-      (error: unknown) => {
-        if (!settled()) return
-        if (!(error instanceof BackendUnavailableError)) cancel()
-        reject(isBug(error) ? error : asLockError(error, 'acquire'))
-      },
-    )
+  /** @returns False when it was settled before. */
+  #settle(): boolean {
+    if (this.#isSettled) return false
+    this.#isSettled = true
+    this.#endTimer()
+    return true
   }
 
-  #onResult(
-    result: AcquireResult,
-    resolve: (answer: Answer) => void,
-    reject: (error: unknown) => void,
-  ): void {
-    try {
-      if (result.kind === 'held') return resolve(result)
-      const lease = accept(this.#context, this.#asked, result.grant)
-      if (lease !== null) return resolve({ kind: 'granted', lease })
-      reject(new OutcomeUnknownError('granted too late to be of use; the grant is being undone'))
-    } catch (error) {
-      reject(error)
-    }
+  #cancel(): void {
     const { lockName, owner, ttlMs } = this.#asked.request
     this.#context.undo.cancel(lockName, owner, ttlMs)
+  }
+
+  #onError(error: unknown): void {
+    if (!this.#settle()) return
+    if (!(error instanceof BackendUnavailableError)) this.#cancel()
+    this.#reject(isBug(error) ? error : asLockError(error, 'acquire'))
+  }
+
+  #onResult(result: AcquireResult): void {
+    if (!this.#settle()) {
+      // A grant for which nobody waits any more (A3).
+      if (result?.kind === 'granted') this.#cancel()
+      return
+    }
+    try {
+      if (result.kind === 'held') return this.#resolve(result)
+      const lease = accept(this.#context, this.#asked, result.grant)
+      if (lease !== null) return this.#resolve({ kind: 'granted', lease })
+      const late = 'granted too late to be of use; the grant is being undone'
+      this.#reject(new OutcomeUnknownError(late))
+    } catch (error) {
+      this.#reject(error)
+    }
+    this.#cancel()
   }
 }

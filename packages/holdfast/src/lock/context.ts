@@ -40,6 +40,7 @@ export interface Context {
 /** What people will see of the holder of a lease with these settings. */
 export function holderInfo(context: Context, settings: Settings): HolderInfo {
   const { label, value } = settings
+  if (label === undefined && value === undefined) return context.self
   return {
     ...context.self,
     ...(label === undefined ? {} : { label }),

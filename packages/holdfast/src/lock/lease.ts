@@ -48,6 +48,9 @@ const REQUEST_SPENT_MS = 2000
 /** However much validity is left, a caller of `release()` is not kept longer. */
 const RELEASE_BUDGET_MS_MAX = 2000
 
+/** From when a lease counts, when that was found out, and how long its grant is worth at most. */
+export type Beginning = Readonly<{ base: Instant; now: Instant; ttlMs: number }>
+
 export class HeldLease implements Lease, StaleListener {
   readonly grant: Grant
   readonly settings: Settings
@@ -68,19 +71,18 @@ export class HeldLease implements Lease, StaleListener {
   #controller: AbortController | null = null
   #release: Promise<Ended> | null = null
 
-  /** @param ttlMs What the grant is worth to its holder: at most the TTL that was asked for. */
-  constructor(context: Context, settings: Settings, grant: Grant, base: Instant, ttlMs: number) {
+  constructor(context: Context, settings: Settings, grant: Grant, { base, now, ttlMs }: Beginning) {
     this.#context = context
     this.settings = settings
     this.grant = grant
     this.timing = timingFor(settings, settings.ttlMs)
     this.#begin = this.#base = base
-    this.#lifeMs = timingFor(settings, ttlMs).lifeMs
+    this.#lifeMs = ttlMs === settings.ttlMs ? this.timing.lifeMs : timingFor(settings, ttlMs).lifeMs
     this.#endsAtMs = grant.sentAtMs + grant.ttlMs
     context.held.set(grant.lockName, this)
     context.leases.add(this)
     context.pulse.start()
-    this.#watchdog = new Watchdog(context, this, settings.renew)
+    this.#watchdog = new Watchdog(context, this, now)
   }
 
   get lockName(): string {
@@ -114,15 +116,19 @@ export class HeldLease implements Lease, StaleListener {
   }
 
   remainingMs(): number {
+    return this.#state === 'held' ? this.remainingAt(instant(this.#context.seams)) : 0
+  }
+
+  /** The same, for whoever has just read the clocks. */
+  remainingAt(now: Instant): number {
     if (this.#state !== 'held') return 0
-    const now = instant(this.#context.seams)
     const restMs = this.#lifeMs - elapsedMs(this.#base, now)
     const holdMs = this.settings.maxHoldMs - elapsedMs(this.#begin, now)
     if (restMs <= 0 || holdMs <= 0) {
       this.lose(restMs <= 0 ? 'expired' : 'max-hold')
       return 0
     }
-    this.#watchdog?.noteWallClock()
+    this.#watchdog?.noteWallClock(now.nowMs)
     return Math.min(restMs, holdMs)
   }
 
@@ -199,7 +205,7 @@ export class HeldLease implements Lease, StaleListener {
     if (this.#state !== 'held') return
     this.#state = 'lost'
     this.#reason = reason
-    this.#leave()
+    this.#leave(instant(this.#context.seams))
     this.#forget()
     const { lockName, fencingToken } = this
     this.#controller?.abort(this.#lossError())
@@ -243,17 +249,21 @@ export class HeldLease implements Lease, StaleListener {
   }
 
   async #end(): Promise<Ended> {
-    const restMs = this.remainingMs()
+    const now = instant(this.#context.seams)
+    const restMs = this.remainingAt(now)
     if (this.#state === 'lost') return this.#cleanUp()
     this.#state = 'releasing'
-    this.#leave()
+    // Sent first: what else has to be done is done while the store works.
+    const ending = this.#endInStore(restMs, now)
+    this.#leave(now)
     const { emitter, waits } = this.#context
     const { lockName, fencingToken } = this
-    const heldMs = this.#heldMs
     let answer: Ended
     try {
-      answer = await this.#endInStore(restMs).finally(() => this.#forget())
+      answer = await ending
+      this.#forget()
     } catch (error) {
+      this.#forget()
       const failure = asLockError(error, 'release')
       emitter.emit('release-failed', { lockName, fencingToken, error: failure })
       this.#confirm()
@@ -267,7 +277,7 @@ export class HeldLease implements Lease, StaleListener {
       this.#state = 'lost'
       this.#reason = 'expired'
       this.#controller?.abort(this.#lossError())
-      emitter.emit('lost', { lockName, fencingToken, heldMs, reason: 'expired' })
+      emitter.emit('lost', { lockName, fencingToken, heldMs: this.#heldMs, reason: 'expired' })
     }
     return answer
   }
@@ -280,16 +290,16 @@ export class HeldLease implements Lease, StaleListener {
     this.#context.emitter.emit('released', { lockName, fencingToken, heldMs: this.#heldMs })
   }
 
-  #endInStore(restMs: number): Promise<Ended> {
+  #endInStore(restMs: number, { nowMs }: Instant): Promise<Ended> {
     const { seams } = this.#context
-    const nowMs = seams.nowMs()
+    const { minHoldMs } = this.settings
     // With no validity left one request is still worth it: it frees the name for others.
     const leastMs = renewTimeoutMs(this.timing.ttlMs)
     const budgetMs = Math.min(Math.max(restMs, leastMs), RELEASE_BUDGET_MS_MAX)
     return this.#context.endGrant({
       grant: this.grant,
       keepForMs: () =>
-        Math.max(0, Math.ceil(this.settings.minHoldMs - (seams.nowMs() - this.#begin.nowMs))),
+        minHoldMs > 0 ? Math.max(0, Math.ceil(minHoldMs - (seams.nowMs() - this.#begin.nowMs))) : 0,
       budgetMs,
       sureUntilMs: nowMs + restMs,
       endsAtMs: this.#endsAtMs + REQUEST_SPENT_MS,
@@ -301,13 +311,13 @@ export class HeldLease implements Lease, StaleListener {
   async #cleanUp(): Promise<'not-held'> {
     const keepsDelay = this.settings.lockDelayMs > 0 && this.#reason === 'expired'
     // A failure changes nothing for the caller: the lease is lost, and its entry ends by itself.
-    if (!keepsDelay) await this.#endInStore(0).catch(() => {})
+    if (!keepsDelay) await this.#endInStore(0, instant(this.#context.seams)).catch(() => {})
     return 'not-held'
   }
 
-  #leave(): void {
-    const { seams, leases } = this.#context
-    this.#heldMs = elapsedMs(this.#begin, instant(seams))
+  #leave(now: Instant): void {
+    const { leases } = this.#context
+    this.#heldMs = elapsedMs(this.#begin, now)
     this.#watchdog?.stop()
     leases.delete(this)
   }

@@ -43,15 +43,11 @@ export type Ended = 'released' | 'not-held'
 export async function endGrant(context: Context, ending: Ending): Promise<Ended> {
   const { seams, undo, waiting, backend } = context
   const untilMs = seams.nowMs() + ending.budgetMs
+  let timeoutMs = ending.budgetMs
   let unknown = false
   for (let delayMs = RETRY_MS_FIRST; ; delayMs *= 2) {
     try {
-      const answer = await endOnce(
-        context,
-        ending,
-        untilMs - seams.nowMs(),
-        delayMs === RETRY_MS_FIRST,
-      )
+      const answer = await endOnce(context, ending, timeoutMs, delayMs === RETRY_MS_FIRST)
       // Asked twice, "not held" may be the work of the first.
       return unknown && seams.nowMs() < ending.sureUntilMs ? 'released' : answer
     } catch (error) {
@@ -62,6 +58,7 @@ export async function endGrant(context: Context, ending: Ending): Promise<Ended>
         throw asLockError(error, 'release')
       }
       await new Promise<void>((resolve) => waiting.add(seams.nowMs() + delayMs, resolve))
+      timeoutMs = untilMs - seams.nowMs()
     }
   }
 }

@@ -29,11 +29,14 @@ export function bounded<T>(context: Context, request: Request<T>): Promise<T> {
   const agenda = request.background === true ? context.agenda : context.waiting
   return new Promise((resolve, reject) => {
     let waiting = true
-    const endTimer = patientTimer(context, agenda, request.timeoutMs, () => {
+    const fromMs = context.seams.nowMs()
+    // Sent first: what else has to be done is done while the store works.
+    const asked = started(request.ask)
+    const endTimer = patientTimer(context, agenda, request.timeoutMs, fromMs, () => {
       waiting = false
       reject(request.onTimeout())
     })
-    started(request.ask).then(
+    asked.then(
       (answer) => {
         endTimer()
         if (waiting) return resolve(answer)
@@ -53,7 +56,7 @@ export function bounded<T>(context: Context, request: Request<T>): Promise<T> {
 }
 
 /**
- * Calls `run` after `delayMs`, and a few turns of the event loop later if the loop was blocked.
+ * Calls `run` `delayMs` after `fromMs`, and a few turns of the event loop later if the loop was blocked.
  *
  * After a block timers run before sockets are read: without that patience an answer that has long
  * arrived would be taken for none.
@@ -62,9 +65,10 @@ export function patientTimer(
   { seams }: Context,
   agenda: Agenda,
   delayMs: number,
+  fromMs: number,
   run: () => void,
 ): () => void {
-  const dueMs = seams.nowMs() + delayMs
+  const dueMs = fromMs + delayMs
   let entry = agenda.add(dueMs, () => {
     const nowMs = seams.nowMs()
     if (nowMs - dueMs < BLOCKED_MS) return run()

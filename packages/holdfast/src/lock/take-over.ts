@@ -45,7 +45,8 @@ export async function takeOver(
       },
     })
     if (grant === null) return null
-    checkGrant(context, asked, grant)
+    const now = instant(context.seams)
+    checkGrant(asked, grant, now.nowMs)
     if (context.isClosed()) {
       cancel()
       throw new ClosedError()
@@ -54,16 +55,15 @@ export async function takeOver(
       nowMs: grant.sentAtMs,
       bootMs: asked.from.bootMs + (grant.sentAtMs - asked.from.nowMs),
     }
-    const spentMs = elapsedMs(base, instant(context.seams))
-    if (spentMs >= grant.ttlMs) {
+    if (elapsedMs(base, now) >= grant.ttlMs) {
       // The store may still name us, as a holder that nobody knows of.
       cancel()
       return null
     }
     // Told first: a lease that comes spent is lost as soon as it is made.
-    const waitedMs = context.seams.nowMs() - startedAtMs
+    const waitedMs = now.nowMs - startedAtMs
     context.emitter.emit('acquired', { lockName, fencingToken: grant.fencingToken, waitedMs })
-    const lease = new HeldLease(context, settings, grant, base, grant.ttlMs)
+    const lease = new HeldLease(context, settings, grant, { base, now, ttlMs: grant.ttlMs })
     asked.lease = lease
     if (asked.lost !== null) lease.lose(asked.lost)
     return lease

@@ -67,12 +67,14 @@ export class Waits {
 
   /** Resolves with a lease, or rejects at the contender's deadline, abort, or a final error. */
   enter(lockName: string, settings: Settings): Promise<HeldLease> {
-    const { seams, waiting, held } = this.#context()
+    const { seams } = this.#context()
     return new Promise((resolve, reject) => {
       const contender = new Contender(lockName, settings, seams.nowMs(), resolve, reject)
       const { waitMs, signal } = settings
+      // First, because it sends the request: the rest is done while the store works.
+      this.#stand(contender)
       if (waitMs !== Number.POSITIVE_INFINITY) {
-        contender.deadline = waiting.add(contender.startedAtMs + waitMs, () => {
+        contender.deadline = this.#context().waiting.add(contender.startedAtMs + waitMs, () => {
           contender.deadline = null
           this.#leave(contender, this.#timeoutError(contender))
         })
@@ -80,19 +82,25 @@ export class Waits {
       if (signal) {
         contender.unlisten = onAbort(signal, () => this.#leave(contender, signal.reason))
       }
-      const line = this.#lines.get(lockName)
-      if (line) return line.append(contender)
-      const fresh = new Line(this.#context(), lockName)
-      fresh.append(contender)
-      const local = held.get(lockName)
-      // Q4.
-      if (local?.isHeld) {
-        fresh.progress.note(local.fencingToken, seams.nowMs())
-        fresh.askAt(seams.nowMs() + this.#pollMs(null))
-      }
-      this.#lines.set(lockName, fresh)
-      this.#serve(fresh).catch((error) => this.#abandon(fresh, error))
     })
+  }
+
+  /** At the end of the line of its name, which begins here if there is none. */
+  #stand(contender: Contender): void {
+    const { seams, held } = this.#context()
+    const { lockName } = contender
+    const line = this.#lines.get(lockName)
+    if (line) return line.append(contender)
+    const fresh = new Line(this.#context(), lockName)
+    fresh.append(contender)
+    const local = held.get(lockName)
+    // Q4.
+    if (local?.isHeld) {
+      fresh.progress.note(local.fencingToken, seams.nowMs())
+      fresh.askAt(seams.nowMs() + this.#pollMs(null))
+    }
+    this.#lines.set(lockName, fresh)
+    this.#serve(fresh).catch((error) => this.#abandon(fresh, error))
   }
 
   /** The head of a line, for a hand-over: then `grantTaken` or `putBack` must follow. */

@@ -38,13 +38,14 @@ export class Watchdog {
   #renewal: Entry | null = null
   #wallLeadMs: number
 
-  constructor(context: Context, lease: HeldLease, renews: boolean) {
+  constructor(context: Context, lease: HeldLease, now: Instant) {
     this.#context = context
     this.#lease = lease
-    this.#renews = renews
-    this.#wallLeadMs = this.#readWallLead()
-    this.#armDeadline(lease.remainingMs())
-    if (renews) this.#planRenewal(this.#paceMs())
+    this.#renews = lease.settings.renew
+    this.#wallLeadMs = this.#readWallLead(now.nowMs)
+    const restMs = lease.remainingAt(now)
+    this.#armDeadline(restMs, now.nowMs)
+    if (this.#renews) this.#planRenewal(this.#paceMs(restMs), now.nowMs)
   }
 
   /** W4. */
@@ -94,8 +95,8 @@ export class Watchdog {
   }
 
   /** Called whenever the lease looks at its clocks. */
-  noteWallClock(): void {
-    const leadMs = this.#readWallLead()
+  noteWallClock(nowMs: number): void {
+    const leadMs = this.#readWallLead(nowMs)
     const gainedMs = leadMs - this.#wallLeadMs
     this.#wallLeadMs = leadMs
     if (gainedMs < WALL_STEP_MS || this.#renewal === null) return
@@ -104,8 +105,8 @@ export class Watchdog {
   }
 
   /** Sooner where a store granted less than was asked for, or could promise no new time. */
-  #paceMs(): number {
-    return Math.min(this.#lease.timing.everyMs, this.#lease.remainingMs() / LATEST_RATIO)
+  #paceMs(restMs: number = this.#lease.remainingMs()): number {
+    return Math.min(this.#lease.timing.everyMs, restMs / LATEST_RATIO)
   }
 
   /** An own interval that is short leaves less time for a second try than the TTL would. */
@@ -118,24 +119,25 @@ export class Watchdog {
     return Math.min(renewTimeoutMs(ttlMs), Math.max(TIMEOUT_MS_MIN, this.#lease.timing.everyMs / 2))
   }
 
-  #readWallLead(): number {
-    return this.#context.seams.wallMs() - this.#context.seams.nowMs()
+  #readWallLead(nowMs: number): number {
+    return this.#context.seams.wallMs() - nowMs
   }
 
   /** One entry for the lease's whole life: renewals move the deadline, not the entry. */
-  #armDeadline(restMs: number): void {
+  #armDeadline(restMs: number, nowMs: number): void {
     const { agenda, seams } = this.#context
-    this.#deadline = agenda.add(seams.nowMs() + restMs, () => {
+    this.#deadline = agenda.add(nowMs + restMs, () => {
       this.#deadline = null
-      const leftMs = this.#lease.remainingMs()
-      if (leftMs > 0) this.#armDeadline(leftMs)
+      const now = instant(seams)
+      const leftMs = this.#lease.remainingAt(now)
+      if (leftMs > 0) this.#armDeadline(leftMs, now.nowMs)
     })
   }
 
-  #planRenewal(delayMs: number): void {
+  #planRenewal(delayMs: number, nowMs: number = this.#context.seams.nowMs()): void {
     const { agenda, seams } = this.#context
     const early = 1 - JITTER_SHARE * seams.jitter()
-    this.#renewal = agenda.add(seams.nowMs() + delayMs * early, () => {
+    this.#renewal = agenda.add(nowMs + delayMs * early, () => {
       this.#renewal = null
       this.#renew()
     })

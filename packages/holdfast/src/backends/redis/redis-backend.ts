@@ -45,7 +45,7 @@ import { Attempts, TOMBSTONE_MS_MIN } from './attempts.ts'
 import { type LockKeys, RedisKeys } from './keys.ts'
 import { RedisLooking } from './looking.ts'
 import { type RedisOptions, readRedisOptions } from './options.ts'
-import { failureOf, textsOf } from './replies.ts'
+import { failureOf, textsOf, tokenOf } from './replies.ts'
 import { ACQUIRE } from './scripts/acquire.ts'
 import { CANCEL } from './scripts/cancel.ts'
 import { HAND_OVER } from './scripts/hand-over.ts'
@@ -57,8 +57,6 @@ import { RENEW } from './scripts/renew.ts'
 import { REVOKE } from './scripts/revoke.ts'
 import { holderOf, Metadata, ownerMark, padToken, proclaimed, VALUE_BYTES_MAX } from './value.ts'
 
-/** A contender that waits polls at least every 1.25 s, and so renews its mark. */
-const WANT_MS = '2000'
 /** Forgetting one costs a mark that reads as another process's, for 2 s at most. */
 const WAITERS_MAX = 1000
 const REFUSED: AcquireResult = { kind: 'held', retryAfterMs: null, holder: null }
@@ -147,7 +145,7 @@ class RedisBackend implements Backend {
       const keys = [lock, cancelStart + owner, counter]
       if (waits) {
         keys.push(want)
-        args.push(request.waiter, WANT_MS)
+        args.push(request.waiter)
         this.#rememberWaiter(lockName, request.waiter)
       }
       reply = await this.#scripts.run(ACQUIRE, keys, args)
@@ -155,8 +153,8 @@ class RedisBackend implements Backend {
       throw this.#failed(owner, error)
     }
     const isCancelled = this.#answered(owner, lockName)
-    if (typeof reply === 'string' || reply instanceof Uint8Array) {
-      return this.#granted(request, String(reply), ttlMs, sentAtMs, isCancelled)
+    if (!Array.isArray(reply)) {
+      return this.#granted(request, reply, ttlMs, sentAtMs, isCancelled)
     }
     const [kind = '', second = '', third = '', fourth = '', token = ''] = textsOf(reply)
     if (kind === 'held') {
@@ -327,14 +325,14 @@ class RedisBackend implements Backend {
 
   #granted(
     { lockName, owner }: AcquireRequest,
-    token: string,
+    token: unknown,
     ttlMs: number,
     sentAtMs: number,
     isCancelled: boolean,
   ): AcquireResult {
     // I2. The cancel undoes the grant, or will: if it fails, whoever sent it goes on trying.
     if (isCancelled) return REFUSED
-    const fencingToken = parseToken(token)
+    const fencingToken = tokenOf(token)
     assert(fencingToken !== null, 'a grant comes with a token')
     const source = this.#source
     return {
@@ -374,7 +372,7 @@ class RedisBackend implements Backend {
     const lockName = channel.slice(`${this.#keys.clientPrefix}${this.#keys.prefix}`.length)
     const { lock, want } = this.#keys.of(lockName) ?? (await this.#learnKeys(lockName))
     const waiter = this.#waiters.get(lockName) ?? ''
-    return Number(await this.#scripts.run(AWAIT, [lock, want], [waiter, WANT_MS])) === 1
+    return Number(await this.#scripts.run(AWAIT, [lock, want], [waiter])) === 1
   }
 
   /** @returns The server's maxmemory-policy, or '' where this user may not ask. */

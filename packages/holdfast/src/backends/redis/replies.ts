@@ -1,6 +1,7 @@
 /** Replies of our own scripts, whose texts some clients give as Buffers. */
 import { assert } from '../../core/assert.ts'
 import { BackendUnavailableError, type LockError, NotALockError } from '../../core/errors.ts'
+import { parseToken } from '../../core/token.ts'
 
 /** The texts of a reply; numbers become decimal text. */
 export function textsOf(reply: unknown): string[] {
@@ -16,4 +17,10 @@ export function failureOf([kind = '', key = '', found = '']: readonly string[]):
     'down',
     'no fencing token is left: the counter of this key prefix was raised to its end',
   )
+}
+
+/** The token of a grant as a script answers it: an integer, or decimal text. Null: it is none. */
+export function tokenOf(reply: unknown): bigint | null {
+  if (typeof reply !== 'number') return parseToken(String(reply))
+  return Number.isSafeInteger(reply) && reply > 0 ? BigInt(reply) : null
 }

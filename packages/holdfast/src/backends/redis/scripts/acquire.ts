@@ -1,12 +1,17 @@
 import { defineScript, type RedisScript } from '../../../clients/redis.ts'
+import { WANT_MS } from './look.ts'
 import { NEXT_TOKEN } from './next-token.ts'
 
 /**
  * Grants the name if it is free, or repeats the grant if this very owner has it: then the first
  * answer was lost, nobody was granted it in between, and the token recorded is exact.
  *
- * One MGET instead of two GETs, and because it answers nil for a key of another type, which SET NX
- * then finds.
+ * A free name is found by EXISTS, for a key of any type and for the tombstone at once: what follows
+ * for a taken one is off the path that is timed. MGET there, because it answers nil for a key of
+ * another type.
+ *
+ * A token below 2^53 is answered as an integer, which a double holds exactly; clients read it with
+ * half the work. From 2^53 on it is text.
  */
 export const ACQUIRE: RedisScript = defineScript(
   'acquire',
@@ -19,20 +24,22 @@ export const ACQUIRE: RedisScript = defineScript(
 -- ARGV[2] ttl        milliseconds
 -- ARGV[3] metadata   the JSON behind {"s":<since>
 -- ARGV[4] mark       who waits; with KEYS[4]
--- ARGV[5] mark life  milliseconds; with KEYS[4]
--- Reply: the token, decimal text, when granted
+-- Reply: the token when granted: an integer below 2^53, decimal text from there on
 --   {'again', token of 19 digits, remaining ms}     to the owner that has it
 --   {'held', remaining ms, metadata, lock key, token of 19 digits}
 --                                                   both '' for a foreign value
 --   {'cancelled'}
 --   {'not-a-lock', lock key, what it is}
 --   {'no-token'}                                    the counter stands at its end
-local found = redis.call('MGET', KEYS[1], KEYS[2])
-if found[2] then
-  return {'cancelled'}
-end
-local value = found[1]
-if value then
+if redis.call('EXISTS', KEYS[1], KEYS[2]) > 0 then
+  local found = redis.call('MGET', KEYS[1], KEYS[2])
+  if found[2] then
+    return {'cancelled'}
+  end
+  local value = found[1]
+  if not value then
+    return {'not-a-lock', KEYS[1], 'it is a ' .. redis.call('TYPE', KEYS[1]).ok}
+  end
   local left = redis.call('PTTL', KEYS[1])
   if string.sub(value, 1, 27) == 'hf1:' .. ARGV[1] .. ':' then
     if left < 0 then
@@ -46,7 +53,7 @@ if value then
   end
   if KEYS[4] then
     -- A mark that cannot be written costs a poll; the refusal stands.
-    redis.pcall('SET', KEYS[4], ARGV[4], 'PX', ARGV[5])
+    redis.pcall('SET', KEYS[4], ARGV[4], 'PX', ${WANT_MS})
   end
   local metadata, token = '', ''
   if string.sub(value, 1, 4) == 'hf1:' then
@@ -57,10 +64,11 @@ if value then
 end
 local counter = KEYS[3]
 ${NEXT_TOKEN}
-value = 'hf1:' .. ARGV[1] .. ':' .. string.rep('0', 19 - #token) .. token .. ':{"s":' .. now .. ARGV[3]
-if redis.call('SET', KEYS[1], value, 'PX', ARGV[2], 'NX') then
-  return token
+local value = 'hf1:' .. ARGV[1] .. ':' .. string.rep('0', 19 - #token) .. token .. ':{"s":' .. now .. ARGV[3]
+redis.call('SET', KEYS[1], value, 'PX', ARGV[2])
+if #token < 16 or (#token == 16 and token < '9007199254740992') then
+  return tonumber(token)
 end
-return {'not-a-lock', KEYS[1], 'it is a ' .. redis.call('TYPE', KEYS[1]).ok}
+return token
 `,
 )

@@ -68,19 +68,21 @@ return reply
 `,
 )
 
+/** How long a mark stands: a contender that waits polls at least every 1.25 s, and so renews it. */
+export const WANT_MS = 2000
+
 /** Whether a name is taken; if so, says there that somebody waits. */
 export const AWAIT: RedisScript = defineScript(
   'await',
   /* lua */ `
--- KEYS[1] lock       string, the value of a grant; expires
--- KEYS[2] want       string, who waits; expires
--- ARGV[1] mark       who waits
--- ARGV[2] mark life  milliseconds
+-- KEYS[1] lock  string, the value of a grant; expires
+-- KEYS[2] want  string, who waits; expires
+-- ARGV[1] mark  who waits
 -- Reply: 1 taken, 0 free
 if redis.call('EXISTS', KEYS[1]) == 0 then
   return 0
 end
-redis.pcall('SET', KEYS[2], ARGV[1], 'PX', ARGV[2])
+redis.pcall('SET', KEYS[2], ARGV[1], 'PX', ${WANT_MS})
 return 1
 `,
 )

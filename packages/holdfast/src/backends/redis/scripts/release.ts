@@ -8,8 +8,9 @@ export const RELEASE: RedisScript = defineScript(
 -- KEYS[2] want  string, who waits; expires
 -- ARGV[1] mark  'hf1:<owner>:'
 -- Reply: 1 freed, 0 not this owner's
-local value = redis.call('MGET', KEYS[1])[1]
-if not value or string.sub(value, 1, 27) ~= ARGV[1] then
+-- pcall: a key of another type is not this owner's.
+local value = redis.pcall('GET', KEYS[1])
+if type(value) ~= 'string' or string.sub(value, 1, 27) ~= ARGV[1] then
   return 0
 end
 if redis.call('DEL', KEYS[1], KEYS[2]) == 2 then
