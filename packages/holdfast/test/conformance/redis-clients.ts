@@ -6,6 +6,7 @@ import { createClient as createClient5 } from 'redis5'
 import { startRedis } from '../../../cli/src/lab/servers/index.ts'
 import { redisBackend } from '../../src/redis.ts'
 import type { OpenBackends } from '../../src/testkit/backend-harness.ts'
+import { startProxy } from '../../src/testkit/proxy.ts'
 
 type Client = Parameters<typeof redisBackend>[0]
 type Connection = Readonly<{ client: Client; end: () => unknown }>
@@ -73,17 +74,22 @@ export interface RedisPairs {
   open(clientName: string, options?: Parameters<typeof redisBackend>[1]): Promise<OpenBackends>
   /** The version of RESP that each client speaks, as the server says. */
   spoken(): Promise<Record<string, number>>
+  /** How many connections went through the proxy. */
+  proxiedCount(): number
   stop(): Promise<void>
 }
 
-export async function startRedisPairs(): Promise<RedisPairs> {
+/** @param behindProxy Whether the clients reach the server through a proxy without faults. */
+export async function startRedisPairs(behindProxy = false): Promise<RedisPairs> {
   const server = await startRedis()
+  const proxy = await startProxy(server.port)
+  const port = behindProxy ? proxy.port : server.port
   const inspector = new Redis(server.port, '127.0.0.1')
   return {
     async open(clientName, options) {
       const connect = CLIENTS[clientName] ?? OTHER_PROTOCOLS[clientName]
       if (!connect) throw new Error(`no client is called ${clientName}`)
-      const [one, other] = await Promise.all([connect(server.port), connect(server.port)])
+      const [one, other] = await Promise.all([connect(port), connect(port)])
       const ours = redisBackend(one.client, options)
       const theirs = redisBackend(other.client, options)
       const close = async (): Promise<void> => {
@@ -95,12 +101,14 @@ export async function startRedisPairs(): Promise<RedisPairs> {
     async spoken() {
       const found: Record<string, number> = {}
       for (const [name, connect] of Object.entries({ ...CLIENTS, ...OTHER_PROTOCOLS })) {
-        found[name] = await protocolOf(inspector, () => connect(server.port))
+        found[name] = await protocolOf(inspector, () => connect(port))
       }
       return found
     },
+    proxiedCount: () => proxy.acceptedCount,
     async stop() {
       await inspector.quit()
+      await proxy.close()
       await server.stop()
     },
   }
