@@ -10,6 +10,8 @@ const REFERENCE = 'pg'
 
 export interface TransactionBed {
   readonly entries: readonly Entry[]
+  /** Beside the contestants' connections. */
+  readonly look: pg.Pool
   close(): Promise<void>
 }
 
@@ -29,20 +31,23 @@ export async function openTransactionBed(): Promise<TransactionBed> {
     const entries: Entry[] = []
     for (const [id, transactor] of opened.all.entries()) {
       await look.query('INSERT INTO wallets (id, balance) VALUES ($1, 0)', [id])
-      entries.push(entryOf(transactor, id, look, opened))
+      const entry = transactionEntry(transactor, id, look, opened.roundTrips)
+      await entry.slice()
+      entries.push(entry)
     }
-    return { entries, close }
+    return { entries, look, close }
   } catch (error) {
     await close()
     throw error
   }
 }
 
-function entryOf(
+/** @param id A row of `wallets` with the balance 0. */
+export function transactionEntry(
   transactor: Transactor,
   id: number,
   look: pg.Pool,
-  { roundTrips }: Transactors,
+  roundTrips: Transactors['roundTrips'],
 ): Entry {
   const { who, variant, client, isReference } = transactor
   let expected = 0
