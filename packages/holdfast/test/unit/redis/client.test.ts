@@ -1,7 +1,11 @@
 import { Cluster, Redis } from 'ioredis'
-import { Redis as Redis5 } from 'ioredis5'
+import { Cluster as Cluster5, Redis as Redis5 } from 'ioredis5'
 import { createClient, createClientPool, createCluster, createSentinel } from 'redis'
-import { createClient as createClient5, createClientPool as createClientPool5 } from 'redis5'
+import {
+  createClient as createClient5,
+  createClientPool as createClientPool5,
+  createCluster as createCluster5,
+} from 'redis5'
 import { describe, expect, it } from 'vitest'
 import { scriptsOf } from '../../../src/clients/redis.ts'
 import { clientOptionWarnings } from '../../../src/clients/redis-client-options.ts'
@@ -9,26 +13,30 @@ import { InvalidArgumentError } from '../../../src/core/errors.ts'
 import { type RedisClient, type RedisSubscriber, redisBackend } from '../../../src/redis.ts'
 
 const LAZY = { lazyConnect: true } as const
+const NODES = [{ host: '127.0.0.1', port: 1 }]
 const NODE = { name: 'mymaster', sentinelRootNodes: [{ host: '127.0.0.1', port: 1 }] }
 
 /** None of them connects by being made. That the compiler takes each is half of the test. */
 const CLIENTS: readonly (readonly [string, string, RedisClient])[] = [
   ['ioredis 5', 'ioredis', new Redis5(LAZY)],
   ['ioredis 6', 'ioredis', new Redis(LAZY)],
-  ['ioredis 6 Cluster', 'ioredis', new Cluster([{ host: '127.0.0.1', port: 1 }], LAZY)],
+  ['ioredis 5 Cluster', 'ioredis', new Cluster5(NODES, LAZY)],
+  ['ioredis 6 Cluster', 'ioredis', new Cluster(NODES, LAZY)],
   ['node-redis 5', 'node-redis', createClient5()],
   ['node-redis 5 pool', 'node-redis', createClientPool5()],
   ['node-redis 6', 'node-redis', createClient()],
   ['node-redis 6, RESP 3', 'node-redis', createClient({ RESP: 3 })],
   ['node-redis 6 pool', 'node-redis', createClientPool()],
+  ['node-redis 5 cluster', 'node-redis', createCluster5({ rootNodes: [{}] })],
   ['node-redis 6 cluster', 'node-redis', createCluster({ rootNodes: [{}] })],
   ['node-redis 6 sentinel', 'node-redis', createSentinel(NODE)],
 ]
 
 describe('a client', () => {
   // B052: the shape was assumed; with another library every attempt failed with a type error.
-  it.each(CLIENTS)('of %s is taken for what it is', (_, family, client) => {
+  it.each(CLIENTS)('of %s is taken for what it is', (title, family, client) => {
     expect(scriptsOf(client).family).toBe(family)
+    expect(scriptsOf(client).isCluster).toBe(/cluster/i.test(title))
     expect(redisBackend(client).capabilities.scope).toBe('network')
   })
 
@@ -121,6 +129,7 @@ describe('settings of a client', () => {
     for (const client of [createClient5(), createClient()]) {
       expect(warned(client)).toEqual([['disableOfflineQueue', undefined]])
     }
+    expect(warned(new Cluster(NODES, LAZY))).toEqual([['retryDelayOnFailover', 100]])
     // B057: the locks were asked of replicas, and every acquire failed.
     const sentinels = [{ host: '127.0.0.1', port: 1 }]
     const reading = new Redis({ ...LAZY, sentinels, name: 'mymaster', role: 'slave' })
@@ -141,11 +150,12 @@ describe('settings of a client', () => {
       expect(warned(client)).toEqual([])
     expect(warned(createClient5({ disableOfflineQueue: true }))).toEqual([])
     expect(warned(createClient({ disableOfflineQueue: true }))).toEqual([])
+    expect(warned(new Cluster(NODES, { ...LAZY, retryDelayOnFailover: 0 }))).toEqual([])
   })
 
   it('that cannot be read are passed over', () => {
     expect(warned(createClientPool())).toEqual([])
-    expect(warned(new Cluster([{ host: '127.0.0.1', port: 1 }], LAZY))).toEqual([])
+    expect(warned(createCluster({ rootNodes: [{}] }))).toEqual([])
     const bare = { eval: async () => 1, evalsha: async () => 1 }
     expect(warned(bare)).toEqual([])
   })
