@@ -10,7 +10,12 @@ import { describe, expect, it } from 'vitest'
 import { scriptsOf } from '../../../src/clients/redis.ts'
 import { clientOptionWarnings } from '../../../src/clients/redis-client-options.ts'
 import { InvalidArgumentError } from '../../../src/core/errors.ts'
-import { type RedisClient, type RedisSubscriber, redisBackend } from '../../../src/redis.ts'
+import {
+  type RedisClient,
+  type RedisOptions,
+  type RedisSubscriber,
+  redisBackend,
+} from '../../../src/redis.ts'
 
 const LAZY = { lazyConnect: true } as const
 const NODES = [{ host: '127.0.0.1', port: 1 }]
@@ -90,11 +95,57 @@ describe('options of the backend', () => {
     ['subscriber', null],
     ['subscriber', { subscribe: () => undefined }],
     ['prefix', 'lock:'],
+    ['onEmpty', 'refuse'],
+    ['onEmpty', true],
+    ['ttlMsMax', 99],
+    ['ttlMsMax', 86_400_001],
+    ['ttlMsMax', 1000.5],
+    ['ttlMsMax', '1000'],
+    ['replicas', 1],
+    ['replicas', null],
+    ['replicas', [1]],
   ])('%s: %j is refused, and the message names it', (option, value) => {
     const options = { [option]: value } as never
     expect(() => redisBackend(new Redis(LAZY), options)).toThrow(
       expect.objectContaining({ code: 'INVALID_ARGUMENT', option }),
     )
+  })
+
+  it.each([
+    ['replicas.count', {}],
+    ['replicas.count', { count: 0 }],
+    ['replicas.count', { count: 101 }],
+    ['replicas.count', { count: 1.5 }],
+    ['replicas.timeoutMs', { count: 1, timeoutMs: 0 }],
+    ['replicas.timeoutMs', { count: 1, timeoutMs: 1001 }],
+    ['replicas.wait', { count: 1, wait: 5 }],
+  ])('%s of %j is refused, and the message names it', (option, replicas) => {
+    expect(() => redisBackend(new Redis(LAZY), { replicas } as never)).toThrow(
+      expect.objectContaining({ code: 'INVALID_ARGUMENT', option }),
+    )
+  })
+
+  // WAIT and the marker are bound to one node; across a cluster they would say yes of nothing.
+  it('that one server can keep are refused for a cluster', () => {
+    const clusters = [
+      new Cluster([{ host: '127.0.0.1', port: 1 }], LAZY),
+      createCluster({ rootNodes: [{}] }),
+    ]
+    for (const cluster of clusters) {
+      expect(() => redisBackend(cluster, { onEmpty: 'wait' })).toThrow(/^onEmpty is "wait"/)
+      expect(() => redisBackend(cluster, { replicas: { count: 1 } })).toThrow(/^replicas is /)
+    }
+    const bare = { eval: async () => 1, evalsha: async () => 1 }
+    expect(() => redisBackend(bare, { replicas: { count: 1 } })).toThrow(/without pipelines/)
+  })
+
+  it('bound the TTL: a day by default, a minute where a server waits that long', () => {
+    const longest = (options: RedisOptions): number =>
+      redisBackend(new Redis(LAZY), options).capabilities.ttlMsMax
+    expect(longest({})).toBe(86_400_000)
+    expect(longest({ onEmpty: 'wait' })).toBe(60_000)
+    expect(longest({ onEmpty: 'wait', ttlMsMax: 5000 })).toBe(5000)
+    expect(longest({ ttlMsMax: 5000 })).toBe(5000)
   })
 
   it('that are undefined are not given', () => {
