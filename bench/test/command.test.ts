@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process'
+import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 
@@ -29,10 +30,30 @@ function run(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<Ende
   })
 }
 
+interface Lock {
+  readonly packages: Readonly<Record<string, { readonly version?: string }>>
+}
+
+function versionsIn(folder: string): (name: string) => string | undefined {
+  const path = new URL(`../../${folder}package-lock.json`, import.meta.url)
+  const { packages } = JSON.parse(readFileSync(path, 'utf8')) as Lock
+  return (name) => packages[`node_modules/${name}`]?.version
+}
+
 const SHORT = ['--runs', '1', '--seconds', '0.1'] as const
 const TINY = ['--no-peers', ...SHORT] as const
 
 describe('npm run bench', () => {
+  // Figures of a client that nothing else is tested with would be those of another product.
+  it('has the very clients that the tests have', () => {
+    const ours = versionsIn('')
+    const its = versionsIn('bench/')
+    for (const name of ['ioredis', 'redis', 'pg', 'postgres']) {
+      expect(its(name), name).toBe(ours(name))
+      expect(its(name), name).toMatch(/^\d/)
+    }
+  })
+
   it('prints one JSON text with a row for each who and client, whatever the figures are', async () => {
     const { code, stdout } = await run([...TINY, '--only', 'one-in-flight', '--json'])
 
@@ -85,8 +106,11 @@ describe('npm run bench', () => {
     const own = rows.filter((row: { who: string }) => row.who === 'holdfast')
     expect(own).toMatchObject([
       { group: '3-processes', inFlight: 18 },
-      { group: 'transaction', client: 'pg', inFlight: 1, requestsEach: 4 },
+      { group: 'transaction', client: 'pg', variant: 'guard.transaction', requestsEach: 4 },
+      { group: 'transaction', client: 'pg', variant: 'guard.update', requestsEach: 4 },
       { group: 'transaction', client: 'pg, pipeline', requestsEach: null },
+      { group: 'transaction', client: 'pg, one statement', requestsEach: 1 },
+      { group: 'transaction', client: 'postgres', requestsEach: null },
     ])
     expect(own[0].smallestShare).toBeGreaterThan(0)
     expect(bars).toContainEqual(

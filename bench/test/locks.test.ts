@@ -3,6 +3,7 @@ import { exitCodeOf } from '../src/bench.ts'
 import type { Contestant } from '../src/contestant.ts'
 import { handWritten } from '../src/contestants/hand-written.ts'
 import { holdfast } from '../src/contestants/holdfast.ts'
+import type { Transactor } from '../src/contestants/transactions.ts'
 import { contendersEntry } from '../src/groups/contenders.ts'
 import { pairsEntry } from '../src/groups/pairs.ts'
 import { openRedisBed } from '../src/groups/redis-bed.ts'
@@ -66,8 +67,11 @@ describe('the bench', () => {
     const { look, close } = await openTransactionBed()
     try {
       await look.query('INSERT INTO wallets (id, balance) VALUES (99, 0)')
-      const label = { who: 'holdfast', variant: '', client: 'pg', isReference: false }
-      const forgetful = { ...label, run: async () => {} }
+      const forgetful: Transactor = {
+        ...{ who: 'holdfast', variant: '', client: 'pg', isReference: false },
+        ...{ comparedWith: 'pg', table: 'wallets' as const },
+        run: async () => {},
+      }
       const entry = transactionEntry(forgetful, 99, look, () => null)
       await expect(entry.slice()).rejects.toThrow('the balance is 0 after 20 transactions')
     } finally {
