@@ -54,6 +54,11 @@ const CLUSTER_RULES: readonly Rule[] = [
     wanted: 0,
     because: 'otherwise a request whose node was lost is sent again, to any node',
   },
+  {
+    option: 'retryDelayOnClusterDown',
+    wanted: 0,
+    because: 'otherwise a request that was refused for sure may end without an answer',
+  },
 ]
 
 /** One warning for each option that is not as it should be; none where options cannot be read. */

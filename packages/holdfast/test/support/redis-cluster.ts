@@ -15,6 +15,8 @@ export interface ClusterClientOptions {
   readonly readsReplicas?: boolean
 }
 
+const CAREFUL_CLUSTER = { retryDelayOnFailover: 0, retryDelayOnClusterDown: 0 }
+
 /** Resolves when it is connected. Its errors are listened to. */
 export async function openClusterClient(
   name: ClientName,
@@ -25,7 +27,7 @@ export async function openClusterClient(
   const addresses = nodes.map(({ port }) => ({ host: '127.0.0.1', port }))
   if (name.startsWith('ioredis')) {
     const scaleReads = readsReplicas ? ('slave' as const) : ('master' as const)
-    const given = { ...prefix, scaleReads, retryDelayOnFailover: 0 }
+    const given = { ...prefix, ...CAREFUL_CLUSTER, scaleReads }
     const client =
       name === 'ioredis 5' ? new Cluster5(addresses, given) : new Cluster(addresses, given)
     client.on('error', () => undefined)
@@ -68,7 +70,7 @@ export async function openClusterPair(
 
 /** What `look` says of each node that is a primary at present. */
 export async function onEachPrimary<T>(
-  { nodes }: RedisCluster,
+  { nodes }: Pick<RedisCluster, 'nodes'>,
   look: (node: Redis) => Promise<T>,
 ): Promise<T[]> {
   const found: T[] = []

@@ -180,7 +180,10 @@ describe('settings of a client', () => {
     for (const client of [createClient5(), createClient()]) {
       expect(warned(client)).toEqual([['disableOfflineQueue', undefined]])
     }
-    expect(warned(new Cluster(NODES, LAZY))).toEqual([['retryDelayOnFailover', 100]])
+    expect(warned(new Cluster(NODES, LAZY))).toEqual([
+      ['retryDelayOnFailover', 100],
+      ['retryDelayOnClusterDown', 100],
+    ])
     // B057: the locks were asked of replicas, and every acquire failed.
     const sentinels = [{ host: '127.0.0.1', port: 1 }]
     const reading = new Redis({ ...LAZY, sentinels, name: 'mymaster', role: 'slave' })
@@ -201,7 +204,8 @@ describe('settings of a client', () => {
       expect(warned(client)).toEqual([])
     expect(warned(createClient5({ disableOfflineQueue: true }))).toEqual([])
     expect(warned(createClient({ disableOfflineQueue: true }))).toEqual([])
-    expect(warned(new Cluster(NODES, { ...LAZY, retryDelayOnFailover: 0 }))).toEqual([])
+    const carefulCluster = { ...LAZY, retryDelayOnFailover: 0, retryDelayOnClusterDown: 0 }
+    expect(warned(new Cluster(NODES, carefulCluster))).toEqual([])
   })
 
   it('that cannot be read are passed over', () => {
