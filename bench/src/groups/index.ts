@@ -26,8 +26,6 @@ export interface Profile {
   readonly runMs: Readonly<Record<GroupName, number>>
   /** How long contenders come anew in one slice. Milliseconds. */
   readonly contendMs: number
-  /** Whether other libraries take part in `3-processes` too. */
-  readonly crowdPeers: boolean
 }
 
 const SECONDS = 1_000
@@ -43,19 +41,17 @@ export const PROFILES: Readonly<Record<'full' | 'quick', Profile>> = {
       transaction: 8 * SECONDS,
     },
     contendMs: SECONDS,
-    crowdPeers: true,
   },
   quick: {
     runs: 5,
     runMs: {
-      'one-in-flight': 1.5 * SECONDS,
-      '64-in-flight': 0.5 * SECONDS,
-      '16-contenders': SECONDS,
+      'one-in-flight': 2 * SECONDS,
+      '64-in-flight': SECONDS,
+      '16-contenders': 2 * SECONDS,
       '3-processes': SECONDS,
       transaction: SECONDS,
     },
     contendMs: 150,
-    crowdPeers: false,
   },
 }
 
@@ -73,10 +69,7 @@ export async function prepare(
   profile: Profile,
   withPeers: boolean,
 ): Promise<Ready> {
-  if (group === 'transaction') {
-    const { entries, close } = await openTransactionBed()
-    return { entries, failures: [], close }
-  }
+  if (group === 'transaction') return { ...(await openTransactionBed()), failures: [] }
   const bed = await openRedisBed()
   const processes = group === '3-processes' ? new ContenderProcesses() : null
   const close = async (): Promise<void> => {
@@ -85,8 +78,7 @@ export async function prepare(
   }
   const entries: Entry[] = []
   const failures: Failure[] = []
-  const peers = withPeers && (group !== '3-processes' || profile.crowdPeers)
-  for (const contestant of contestantsOf(group, peers)) {
+  for (const contestant of contestantsOf(group, withPeers)) {
     try {
       entries.push(await entryOf(group, contestant, bed, profile.contendMs, processes))
     } catch (error) {
@@ -117,10 +109,9 @@ function contestantsOf(group: GroupName, withPeers: boolean): Contestant[] {
   })
 }
 
-/** With contenders, how much a client costs is not what is asked. */
+/** With three processes, how much a client costs is not what is asked. */
 function clientsOf(group: GroupName): readonly ClientName[] {
-  if (group === '3-processes') return ['ioredis']
-  return group === '16-contenders' ? ['ioredis', 'node-redis'] : CLIENTS
+  return group === '3-processes' ? ['ioredis'] : CLIENTS
 }
 
 export function extentOf(group: GroupName, { runs, runMs }: Profile): Extent {

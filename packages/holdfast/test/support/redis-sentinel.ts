@@ -9,14 +9,11 @@ import { CAREFUL, type ClientName, type OpenClient, openInspector, until } from 
 const REPLICATOR = 'replicator'
 const PASSWORD = 'secret'
 
-/** Replicas copy by a user of their own, so that {@link cutReplicas} can end it. */
-export const REPLICATOR_ARGS: readonly string[] = [
-  ...['--user', REPLICATOR, 'on', `>${PASSWORD}`, '+psync', '+replconf', '+ping'],
-  ...['--masteruser', REPLICATOR, '--masterauth', PASSWORD],
-]
-
+/** A group whose replicas copy by a user of their own, so that {@link cutReplicas} can end it. */
 export function startGroup(): Promise<RedisSentinels> {
-  return startRedisSentinels({ args: REPLICATOR_ARGS })
+  const args = ['--user', REPLICATOR, 'on', `>${PASSWORD}`, '+psync', '+replconf', '+ping']
+  args.push('--masteruser', REPLICATOR, '--masterauth', PASSWORD)
+  return startRedisSentinels({ args })
 }
 
 /** From now on the replicas of a primary get nothing more: what is written next is on it alone. */

@@ -27,8 +27,6 @@ export interface RedisOptions {
   readonly args?: readonly string[]
   /** A fixed port; without it a free one is found. */
   readonly port?: number
-  /** Further variables of its environment. */
-  readonly env?: Readonly<Record<string, string>>
 }
 
 const STOP_GRACE_MS = 5_000
@@ -46,7 +44,7 @@ export async function startRedisServer(
   const programs = findPrograms('redis')
   for (let tryNumber = 1; ; tryNumber++) {
     const port = options.port ?? (await findPort())
-    const server = new PrivateRedis(programs, port, options)
+    const server = new PrivateRedis(programs, port, options.args ?? [])
     try {
       await server.start()
       return server
@@ -63,15 +61,15 @@ class PrivateRedis implements RedisServer {
   readonly port: number
   readonly folder: string
   readonly #programs: ServerPrograms
-  readonly #options: RedisOptions
+  readonly #args: readonly string[]
   #process: ServerProcess | null = null
 
-  constructor(programs: ServerPrograms, port: number, options: RedisOptions) {
+  constructor(programs: ServerPrograms, port: number, args: readonly string[]) {
     this.#programs = programs
     this.port = port
     this.name = `redis-server ${port}`
     this.folder = createServerFolder('redis')
-    this.#options = options
+    this.#args = args
   }
 
   get pid(): number {
@@ -86,8 +84,7 @@ class PrivateRedis implements RedisServer {
       name: this.name,
       programs: this.#programs,
       program: 'redis-server',
-      args: [...defaults, ...(this.#options.args ?? [])],
-      env: this.#options.env ?? {},
+      args: [...defaults, ...this.#args],
       folder,
       endSignal: 'SIGKILL',
     })
