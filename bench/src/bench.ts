@@ -45,12 +45,12 @@ async function run(options: BenchOptions, lack: string | null): Promise<number> 
   const commit = await currentCommit()
   const loadBefore = loadavg()[0] ?? 0
   const head = { commit, node: process.version, profile: profileName, loadBefore }
+  const peersLeftOut = whyNoPeers(options, lack)
   if (!json) {
     const load = loadBefore.toFixed(2)
     await write(`profile ${profileName}; commit ${commit}; Node ${process.version}; load ${load}\n`)
+    if (peersLeftOut !== null) await write(`other libraries are left out: ${peersLeftOut}\n`)
   }
-  const peersLeftOut = whyNoPeers(options, lack)
-  if (peersLeftOut !== null) say(`other libraries are left out: ${peersLeftOut}`)
   const results: GroupResult[] = []
   for (const group of options.groups) {
     const result = await runGroup(group, options, peersLeftOut === null)
@@ -76,6 +76,7 @@ async function runGroup(
   { profile }: BenchOptions,
   withPeers: boolean,
 ): Promise<GroupResult> {
+  const beganAtMs = performance.now()
   say(`${group}: begins`)
   const { entries, failures, close } = await prepare(group, profile, withPeers)
   try {
@@ -88,6 +89,7 @@ async function runGroup(
     return { group, rows, failures: [...failures, ...outcome.failures] }
   } finally {
     await close()
+    say(`${group}: took ${((performance.now() - beganAtMs) / 1_000).toFixed(1)} s`)
   }
 }
 

@@ -8,6 +8,9 @@ export const LOCK_NAME = 'bench:contended'
 /** A timer; it lasts a little longer. */
 export const SECTION_MS = 1
 
+/** From one slice to the next; not a divisor of 16, nor of 18. */
+const STRIDE = 5
+
 /** Times are those of {@link machineMs}. */
 export interface Section {
   readonly worker: number
@@ -27,8 +30,8 @@ export interface Crowd {
   readonly firstWorker: number
   readonly endMs: number
   /**
-   * Which one asks first: it gets one section more in a slice that ends in the middle of a round, and
-   * that should not always be the same one.
+   * Which one asks first: those at the head get one section more in a slice that ends in the middle of
+   * a round, and that should not always be the same ones.
    */
   readonly turn: number
 }
@@ -48,7 +51,7 @@ export async function contend(locker: Locker, crowd: Crowd): Promise<Section[]> 
     }
   }
   const { workers, firstWorker, turn } = crowd
-  const inTurn = Array.from({ length: workers }, (_, place) => (turn + place) % workers)
+  const inTurn = Array.from({ length: workers }, (_, place) => (turn * STRIDE + place) % workers)
   const settled = await Promise.allSettled(inTurn.map((place) => work(firstWorker + place)))
   const failed = settled.find((one) => one.status === 'rejected')
   if (failed !== undefined) throw failed.reason

@@ -62,7 +62,8 @@ export interface Extent {
 }
 
 /**
- * Runs all entries in turn. One whose slice fails is taken out and reported; the others go on.
+ * Runs all entries in turn; each has run before, so that code is compiled and caches are filled.
+ * One whose slice fails is taken out and reported; the others go on.
  *
  * @param onRun Called before each run, counted from 1.
  */
@@ -82,8 +83,6 @@ export async function measure(
       return null
     }
   }
-  // Compiles the code and fills the caches, of the servers too.
-  for (const entry of entries) await take(entry)
   for (let run = 1; run <= runs; run++) {
     onRun(run)
     const samples = await oneRun(figures, runMs, run, take)

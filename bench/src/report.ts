@@ -1,6 +1,7 @@
 /** What a person reads, and what a program reads. */
 import Table from 'cli-table3'
 import { barsOf } from './bars.ts'
+import { CROWDS } from './groups/processes.ts'
 import type { Failure } from './measure.ts'
 import type { Row, Spread } from './rows.ts'
 
@@ -63,11 +64,30 @@ export function groupReport({ group, rows, failures }: GroupResult): string {
   for (const row of rows) table.push(columns.map(([, cell]) => cell(row)))
   const lines = [`${group}: ${rows[0]?.n ?? 0} runs, medians; x = of the first row of a client`]
   if (rows.length > 0) lines.push(table.toString())
+  if (group === '3-processes') lines.push(...rows.flatMap(crowdLines))
   for (const { who, variant, client, reason } of failures) {
     const name = [who, variant, client].filter((word) => word !== '').join(', ')
     lines.push(`failed: ${name}: ${reason}`)
   }
   return lines.join('\n')
+}
+
+/** Who of three processes got how much; the reference is one worker and has nothing to divide. */
+function crowdLines({ who, client, shares }: Row): string[] {
+  if (shares === null || shares.length < CROWDS.length) return []
+  const total = shares.reduce((sum, share) => sum + share, 0)
+  let firstWorker = 0
+  const parts = CROWDS.map((workers) => {
+    const own = shares.slice(firstWorker, firstWorker + workers)
+    firstWorker += workers
+    const got = own.reduce((sum, share) => sum + share, 0) / total
+    return `${workers} of a process got ${percent(got)} (fair: ${percent(workers / shares.length)})`
+  })
+  return [`${who}, ${client}: ${parts.join('; ')}`]
+}
+
+function percent(share: number): string {
+  return `${(share * 100).toFixed(0)} %`
 }
 
 export function barsReport(results: readonly GroupResult[]): string {

@@ -32,6 +32,8 @@ export interface Row {
   readonly longestWaitRounds: number
   /** Of all runs together, because a short one ends in the middle of a round. */
   readonly jain: number | null
+  /** Sections that each contender got in all runs; null where there are none. */
+  readonly shares: readonly number[] | null
   /** What the contender got who got least, of its fair share; null where there are none. */
   readonly smallestShare: number | null
   /** Requests for each, as the server counted them; null where they were not counted. */
@@ -72,6 +74,7 @@ function rowOf(group: string, { entry, runs }: Measured, reference: Measured): R
     p50RatioSpread: spreadOf(p50Ratios),
     longestMs: Math.max(...runs.map((run) => run.longestMs)),
     longestWaitRounds: of((run) => run.longestRounds),
+    shares: shares.length === 0 ? null : shares,
     jain: shares.length === 0 ? null : jain(shares),
     smallestShare: shares.length === 0 ? null : smallestShare(shares),
     requestsEach: requests.length === runs.length ? median(requests) : null,

@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process'
+import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 
@@ -10,8 +11,11 @@ interface Ended {
   readonly stderr: string
 }
 
-function run(args: readonly string[]): Promise<Ended> {
-  const child = spawn(process.execPath, [BENCH, ...args], { stdio: ['ignore', 'pipe', 'pipe'] })
+function run(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<Ended> {
+  const child = spawn(process.execPath, [BENCH, ...args], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...process.env, ...env },
+  })
   let stdout = ''
   let stderr = ''
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
@@ -26,14 +30,36 @@ function run(args: readonly string[]): Promise<Ended> {
   })
 }
 
-const TINY = ['--no-peers', '--runs', '1', '--seconds', '0.1'] as const
+interface Lock {
+  readonly packages: Readonly<Record<string, { readonly version?: string }>>
+}
+
+function versionsIn(folder: string): (name: string) => string | undefined {
+  const path = new URL(`../../${folder}package-lock.json`, import.meta.url)
+  const { packages } = JSON.parse(readFileSync(path, 'utf8')) as Lock
+  return (name) => packages[`node_modules/${name}`]?.version
+}
+
+const SHORT = ['--runs', '1', '--seconds', '0.1'] as const
+const TINY = ['--no-peers', ...SHORT] as const
 
 describe('npm run bench', () => {
+  // Figures of a client that nothing else is tested with would be those of another product.
+  it('has the very clients that the tests have', () => {
+    const ours = versionsIn('')
+    const its = versionsIn('bench/')
+    for (const name of ['ioredis', 'redis', 'pg', 'postgres']) {
+      expect(its(name), name).toBe(ours(name))
+      expect(its(name), name).toMatch(/^\d/)
+    }
+  })
+
   it('prints one JSON text with a row for each who and client, whatever the figures are', async () => {
     const { code, stdout } = await run([...TINY, '--only', 'one-in-flight', '--json'])
 
     expect(code).toBe(0)
-    const { commit, rows } = JSON.parse(stdout)
+    const { commit, rows, peersLeftOut } = JSON.parse(stdout)
+    expect(peersLeftOut).toBe('--no-peers')
     expect(commit).toMatch(/^(?:[0-9a-f]{40}(?:-dirty)?|unknown)$/)
     for (const client of ['ioredis', 'node-redis', 'node-redis, timeout 0']) {
       const own = rows.filter((row: { client: string }) => row.client === client)
@@ -56,14 +82,17 @@ describe('npm run bench', () => {
   })
 
   it('prints a table and the bars, and says who was left out', async () => {
-    const { code, stdout, stderr } = await run([...TINY, '--only', 'one-in-flight'])
+    // As scripts/run.mjs says it, where the libraries cannot be installed.
+    const env = { HOLDFAST_BENCH_NO_PEERS: 'no network' }
+    const { code, stdout } = await run([...SHORT, '--only', 'one-in-flight'], env)
 
     expect(code).toBe(0)
     expect(stdout).toMatch(/ioredis +│ hand-written, with token +│ +\d+ │ +1\.00 │/)
     expect(stdout).toMatch(
       /multiple of hand-written with token +│ +<= 1\.06 \(1\.1\) │ +\d+\.\d+ │ (?:OK|ACCEPTED|SHORT)/,
     )
-    expect(stderr).toContain('other libraries are left out: --no-peers')
+    expect(stdout).toContain('other libraries are left out: no network')
+    expect(stdout).not.toContain('redlock')
   })
 
   // Three processes want one name; the intervals in which each held it must not overlap.
@@ -77,8 +106,11 @@ describe('npm run bench', () => {
     const own = rows.filter((row: { who: string }) => row.who === 'holdfast')
     expect(own).toMatchObject([
       { group: '3-processes', inFlight: 18 },
-      { group: 'transaction', client: 'pg', inFlight: 1, requestsEach: 4 },
+      { group: 'transaction', client: 'pg', variant: 'guard.transaction', requestsEach: 4 },
+      { group: 'transaction', client: 'pg', variant: 'guard.update', requestsEach: 4 },
       { group: 'transaction', client: 'pg, pipeline', requestsEach: null },
+      { group: 'transaction', client: 'pg, one statement', requestsEach: 1 },
+      { group: 'transaction', client: 'postgres', requestsEach: null },
     ])
     expect(own[0].smallestShare).toBeGreaterThan(0)
     expect(bars).toContainEqual(

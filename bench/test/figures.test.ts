@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { verdictOf } from '../src/bars.ts'
+import { sampleOf } from '../src/contend.ts'
 import { type Entry, type Measured, measure, type Sample } from '../src/measure.ts'
 import { rowsOf } from '../src/rows.ts'
 import { jain, largest, median, percentile } from '../src/statistics.ts'
@@ -44,7 +45,7 @@ function sample(pairMs: number): Sample {
 describe('a ratio', () => {
   // The machine is half as fast in the second run; ratios over all runs at once would show it.
   it('is taken within a run, and the median over the runs is told', async () => {
-    const paceMs = [1, 1, 2, 4]
+    const paceMs = [1, 2, 4]
     const order: string[] = []
     const inTurn = (who: string, factor: number): Entry => {
       let slices = 0
@@ -61,8 +62,8 @@ describe('a ratio', () => {
     expect(reference).toMatchObject({ ratio: 1, p50Ratio: 1, n: 3, p50Ms: 2 })
     expect(own).toMatchObject({ p50Ratio: 1.5, p50RatioSpread: { min: 1.5, max: 1.5 }, p50Ms: 3 })
     expect(own?.ratio).toBeCloseTo(1 / 1.5)
-    // After the warm-up the first place moves on.
-    expect(order.slice(2)).toEqual([
+    // The first place moves on.
+    expect(order).toEqual([
       'holdfast',
       'hand-written',
       'hand-written',
@@ -81,6 +82,35 @@ describe('a ratio', () => {
       },
     ]
     expect(rowsOf('one-in-flight', measured)).toEqual([])
+  })
+})
+
+describe('a slice of contenders', () => {
+  const section = (worker: number, heldAtMs: number, endedAtMs: number) => ({
+    worker,
+    askedAtMs: 100,
+    heldAtMs,
+    endedAtMs,
+  })
+
+  it('counts what ended in time, and every wait', () => {
+    const sections = [section(0, 101, 102), section(1, 102, 103), section(0, 109, 111)]
+
+    expect(sampleOf(sections, 3, 100, 110)).toEqual({
+      count: 2,
+      elapsedMs: 10,
+      latenciesMs: [1, 2, 9],
+      shares: [2, 1, 0],
+    })
+    expect(sampleOf(sections.slice(2), 1, 100, 110)).toMatchObject({ count: 1, elapsedMs: 11 })
+  })
+
+  it('is refused when two of them held the name at once, were it for a microsecond', () => {
+    const apart = [section(0, 101, 102), section(1, 102, 103)]
+    const overlapping = [section(0, 101, 102.001), section(1, 102, 103)]
+
+    expect(() => sampleOf(apart, 2, 100, 110)).not.toThrow()
+    expect(() => sampleOf(overlapping, 2, 100, 110)).toThrow('2 held one name at once')
   })
 })
 

@@ -3,9 +3,11 @@ import { exitCodeOf } from '../src/bench.ts'
 import type { Contestant } from '../src/contestant.ts'
 import { handWritten } from '../src/contestants/hand-written.ts'
 import { holdfast } from '../src/contestants/holdfast.ts'
+import type { Transactor } from '../src/contestants/transactions.ts'
 import { contendersEntry } from '../src/groups/contenders.ts'
 import { pairsEntry } from '../src/groups/pairs.ts'
 import { openRedisBed } from '../src/groups/redis-bed.ts'
+import { openTransactionBed, transactionEntry } from '../src/groups/transactions.ts'
 import { type Entry, measure } from '../src/measure.ts'
 import { rowsOf } from '../src/rows.ts'
 import { grantsAlways, hasNoTtl, keepsLocks } from './broken-locks.ts'
@@ -45,7 +47,7 @@ describe('the bench', () => {
       who: 'failing',
       isReference: false,
       slice: async () => {
-        if (++slices > 2) throw new Error('not released')
+        if (++slices > 1) throw new Error('not released')
         return good.slice()
       },
     }
@@ -58,6 +60,23 @@ describe('the bench', () => {
     expect(outcome.measured[0]?.runs).toHaveLength(3)
     expect(exitCodeOf([{ failures: outcome.failures }])).toBe(1)
     expect(exitCodeOf([{ failures: [] }])).toBe(0)
+  })
+
+  // A guard that is fast because its transaction writes nothing.
+  it('does not measure a transaction whose balance does not add up', async () => {
+    const { look, close } = await openTransactionBed()
+    try {
+      await look.query('INSERT INTO wallets (id, balance) VALUES (99, 0)')
+      const forgetful: Transactor = {
+        ...{ who: 'holdfast', variant: '', client: 'pg', isReference: false },
+        ...{ comparedWith: 'pg', table: 'wallets' as const },
+        run: async () => {},
+      }
+      const entry = transactionEntry(forgetful, 99, look, () => null)
+      await expect(entry.slice()).rejects.toThrow('the balance is 0 after 20 transactions')
+    } finally {
+      await close()
+    }
   })
 
   it('counts the requests of clients, and not what their scripts call', async () => {

@@ -62,10 +62,9 @@ async function build(stage) {
   }
   // The link in the common node_modules leads to the work tree, and its library may be an old build.
   symlinkSync(join(stage, 'packages/holdfast'), join(stage, 'packages/cli/node_modules/holdfast'))
-  await runQuietly(process.execPath, [join(ROOT, 'node_modules/typescript/bin/tsc'), '-b'], {
-    cwd: stage,
-    env: childEnv(process.env),
-  })
+  // The packages by name: the copy of the root's settings also names folders that are not copied.
+  const tsc = [join(ROOT, 'node_modules/typescript/bin/tsc'), '-b', ...FOLDERS]
+  await runQuietly(process.execPath, tsc, { cwd: stage, env: childEnv(process.env) })
 }
 
 /** The packages that npm put beside one of ours because its version differs from the common one. */

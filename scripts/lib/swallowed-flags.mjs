@@ -6,9 +6,9 @@
 
 /** Flags of each command that somebody may forget the `--` before. */
 const FLAGS = {
-  lab: ['json', 'rounds', 'seed', 'full', 'quick', 'pause', 'lanes', 'history'],
+  lab: ['json', 'rounds', 'seed', 'full', 'quick', 'pause', 'lanes', 'history', 'record'],
   bench: ['quick', 'json', 'only', 'peers', 'runs', 'seconds'],
-  test: ['node22', 'project', 'reporter', 'bail', 'coverage', 'watch', 'run', 't'],
+  test: ['other-nodes', 'project', 'reporter', 'bail', 'coverage', 'watch', 'run', 't'],
   build: [],
 }
 
@@ -19,7 +19,7 @@ export function swallowedFlags(command, args, env) {
   const taken = []
   let rest = args
   for (const name of FLAGS[command]) {
-    const value = env[`npm_config_${name}`]
+    const value = env[`npm_config_${name.replaceAll('-', '_')}`]
     if (value === undefined) continue
     if (value === '') taken.push(`--no-${name}`)
     else if (value !== 'true') taken.push(`--${name}`, value)
@@ -43,4 +43,13 @@ export function swallowedFlags(command, args, env) {
 }
 
 const NUMBERS = new Set(['rounds', 'seed', 'lanes', 'runs', 'seconds'])
-const TAKES_VALUE = new Set([...NUMBERS, 'only', 'pause', 'project', 'reporter', 't', 'history'])
+const TAKES_VALUE = new Set([
+  ...NUMBERS,
+  'only',
+  'pause',
+  'project',
+  'reporter',
+  't',
+  'history',
+  'record',
+])

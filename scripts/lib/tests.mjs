@@ -1,5 +1,6 @@
 /**
- * Runs the tests: everything under this Node, then what touches Node most under Node 22.
+ * Runs the tests: everything under this Node, then what touches Node most under each other version
+ * that is supported.
  *
  * Arguments go to vitest, and whoever gives some wants one run, so there is no second. With
  * HOLDFAST_TEST_REPORTS=<folder> each run leaves its results there as `<name>.json`.
@@ -7,11 +8,20 @@
 import { mkdirSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { runInForeground } from './children.mjs'
+import { findOtherNode } from './other-node.mjs'
 import { SetupError, say } from './progress.mjs'
-import { findSecondNode } from './second-node.mjs'
 
 const VITEST = 'node_modules/vitest/vitest.mjs'
-const SECOND_NODE_PROJECTS = ['unit', 'conformance', 'package']
+/** The lines of Node that are alive, and the next. */
+export const OTHER_NODES = [22, 24, 26]
+/** What touches Node; types, contents of tarballs and the lab's processes are the same under each. */
+const OTHER_NODE_TESTS = [
+  'packages/holdfast/test/unit',
+  'packages/holdfast/test/package/examples',
+  'packages/holdfast/test/package/install',
+  'packages/holdfast/test/package/node-test',
+]
+const OTHER_NODE_TESTS_WITH_SERVERS = ['packages/holdfast/test/conformance']
 /** Need no server, so they are what is left when there is none. */
 const SERVERLESS_PROJECTS = ['unit', 'package', 'scripts']
 
@@ -21,41 +31,43 @@ export async function runTests({ root, args, env, missing }) {
   const lacksServers = Object.keys(missing).length > 0
   if (lacksServers && isStrict) throw new SetupError('servers are missing and required here')
 
-  const vitestArgs = args.filter((arg) => arg !== '--no-node22')
+  const vitestArgs = args.filter((arg) => arg !== '--no-other-nodes')
   const projects = lacksServers && vitestArgs.length === 0 ? SERVERLESS_PROJECTS : []
   if (projects.length > 0) say(`without servers only these are run: ${projects.join(', ')}`)
-  const first = await runVitest({
-    name: 'node20',
+  const ownMajor = Number(process.versions.node.split('.')[0])
+  let code = await runVitest({
+    name: `node${ownMajor}`,
     root,
     env,
     args: [...only(projects), ...vitestArgs],
   })
-  if (args.length > 0) return first
+  if (args.length > 0) return code
 
-  const second = await runUnderSecondNode({ root, env, lacksServers, isStrict })
-  return first === 0 ? second : first
+  for (const major of OTHER_NODES.filter((other) => other !== ownMajor)) {
+    const found = await runUnderOtherNode({ major, root, env, lacksServers, isStrict })
+    if (code === 0) code = found
+  }
+  return code
 }
 
-async function runUnderSecondNode({ root, env, lacksServers, isStrict }) {
+async function runUnderOtherNode({ major, root, env, lacksServers, isStrict }) {
   let bin
   try {
-    bin = await findSecondNode()
+    bin = await findOtherNode(major)
   } catch (error) {
     if (!(error instanceof SetupError)) throw error
-    say(`the tests do not run under Node 22: ${error.message}`)
+    say(`the tests do not run under Node ${major}: ${error.message}`)
     return isStrict ? 1 : 0
   }
-  const projects = SECOND_NODE_PROJECTS.filter(
-    (project) => !lacksServers || SERVERLESS_PROJECTS.includes(project),
-  )
-  say(`once more under Node 22: ${projects.join(', ')}`)
+  const tests = [...OTHER_NODE_TESTS, ...(lacksServers ? [] : OTHER_NODE_TESTS_WITH_SERVERS)]
+  say(`once more under Node ${major}: ${tests.join(', ')}`)
   // First in PATH, so that programs which the tests start, npm among them, run under it too.
   const path = [bin, env.PATH].filter(Boolean).join(delimiter)
   return runVitest({
-    name: 'node22',
+    name: `node${major}`,
     root,
     env: { ...env, PATH: path },
-    args: only(projects),
+    args: tests,
     node: join(bin, 'node'),
   })
 }

@@ -27,9 +27,9 @@ describe('a flag before the --', () => {
   })
 
   it('is refused for the tests too', () => {
-    const env = { npm_lifecycle_event: 'test', npm_config_node22: '' }
+    const env = { npm_lifecycle_event: 'test', npm_config_other_nodes: '' }
 
-    expect(swallowedFlags('test', [], env)).toContain('npm test -- --no-node22')
+    expect(swallowedFlags('test', [], env)).toContain('npm test -- --no-other-nodes')
   })
 
   it.each([

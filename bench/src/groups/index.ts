@@ -26,6 +26,8 @@ export interface Profile {
   readonly runMs: Readonly<Record<GroupName, number>>
   /** How long contenders come anew in one slice. Milliseconds. */
   readonly contendMs: number
+  /** Whether other libraries take part in `3-processes` too. */
+  readonly crowdPeers: boolean
 }
 
 const SECONDS = 1_000
@@ -41,17 +43,19 @@ export const PROFILES: Readonly<Record<'full' | 'quick', Profile>> = {
       transaction: 8 * SECONDS,
     },
     contendMs: SECONDS,
+    crowdPeers: true,
   },
   quick: {
     runs: 5,
     runMs: {
-      'one-in-flight': 2 * SECONDS,
-      '64-in-flight': SECONDS,
-      '16-contenders': 2 * SECONDS,
+      'one-in-flight': 1.5 * SECONDS,
+      '64-in-flight': 0.5 * SECONDS,
+      '16-contenders': SECONDS,
       '3-processes': SECONDS,
       transaction: SECONDS,
     },
     contendMs: 150,
+    crowdPeers: false,
   },
 }
 
@@ -69,7 +73,10 @@ export async function prepare(
   profile: Profile,
   withPeers: boolean,
 ): Promise<Ready> {
-  if (group === 'transaction') return { ...(await openTransactionBed()), failures: [] }
+  if (group === 'transaction') {
+    const { entries, close } = await openTransactionBed()
+    return { entries, failures: [], close }
+  }
   const bed = await openRedisBed()
   const processes = group === '3-processes' ? new ContenderProcesses() : null
   const close = async (): Promise<void> => {
@@ -78,7 +85,8 @@ export async function prepare(
   }
   const entries: Entry[] = []
   const failures: Failure[] = []
-  for (const contestant of contestantsOf(group, withPeers)) {
+  const peers = withPeers && (group !== '3-processes' || profile.crowdPeers)
+  for (const contestant of contestantsOf(group, peers)) {
     try {
       entries.push(await entryOf(group, contestant, bed, profile.contendMs, processes))
     } catch (error) {
@@ -109,9 +117,10 @@ function contestantsOf(group: GroupName, withPeers: boolean): Contestant[] {
   })
 }
 
-/** With three processes, how much a client costs is not what is asked. */
+/** With contenders, how much a client costs is not what is asked. */
 function clientsOf(group: GroupName): readonly ClientName[] {
-  return group === '3-processes' ? ['ioredis'] : CLIENTS
+  if (group === '3-processes') return ['ioredis']
+  return group === '16-contenders' ? ['ioredis', 'node-redis'] : CLIENTS
 }
 
 export function extentOf(group: GroupName, { runs, runMs }: Profile): Extent {

@@ -6,7 +6,7 @@ import { isReference } from './contenders.ts'
 import type { RedisBed } from './redis-bed.ts'
 
 /** Of one slice. Short enough that all contestants meet the same moods of the machine. */
-const PAIRS = { alone: 200, together: 1_280 } as const
+const PAIRS = { alone: 200, together: 640 } as const
 
 /** @throws when it cannot connect, or does not lock. */
 export async function pairsEntry(
@@ -15,14 +15,15 @@ export async function pairsEntry(
   bed: RedisBed,
 ): Promise<Entry> {
   const locker = await contestant.connect(bed.port)
+  const pairs = inFlight === 1 ? PAIRS.alone : PAIRS.together
   try {
     await checkThatItLocks(locker, bed.look)
+    await slice(locker, inFlight, pairs)
   } catch (error) {
     await locker.close()
     throw error
   }
   const { who, variant, client, isOwnerChecked } = contestant
-  const pairs = inFlight === 1 ? PAIRS.alone : PAIRS.together
   return {
     ...{ who, variant, client, isOwnerChecked, inFlight },
     comparedWith: client,

@@ -1,54 +1,62 @@
 /** Guarded transactions beside plain ones, on a PostgreSQL that keeps what it was told (fsync). */
 import pg from 'pg'
-import { type PostgresServer, startPostgres } from '../../../packages/cli/dist/lab/servers/index.js'
-import { openTransactors, type Transactor, type Transactors } from '../contestants/transactions.ts'
+import { startPostgres } from '../../../packages/cli/dist/lab/servers/index.js'
+import { openPgTransactors } from '../contestants/pg-transactions.ts'
+import { openPostgresJsTransactors } from '../contestants/postgres-js-transactions.ts'
+import type { Transactor, Transactors } from '../contestants/transactions.ts'
 import type { Entry } from '../measure.ts'
 
 /** Of one slice: about as long as the slices of the other groups. */
 const TRANSACTIONS = 20
-const REFERENCE = 'pg'
 
 export interface TransactionBed {
   readonly entries: readonly Entry[]
+  /** Beside the contestants' connections. */
+  readonly look: pg.Pool
   close(): Promise<void>
 }
 
 export async function openTransactionBed(): Promise<TransactionBed> {
-  const server: PostgresServer = await startPostgres()
+  const server = await startPostgres()
   const look = new pg.Pool({ ...server.connection, max: 1 })
   // The server ends before it does when something failed.
   look.on('error', () => undefined)
-  let transactors: Transactors | null = null
+  const opened: Transactors[] = []
   const close = async (): Promise<void> => {
-    await Promise.allSettled([look.end(), transactors?.close()])
+    await Promise.allSettled([look.end(), ...opened.map((one) => one.close())])
     await server.stop()
   }
   try {
-    const opened = await openTransactors(server.connection)
-    transactors = opened
     const entries: Entry[] = []
-    for (const [id, transactor] of opened.all.entries()) {
-      await look.query('INSERT INTO wallets (id, balance) VALUES ($1, 0)', [id])
-      entries.push(entryOf(transactor, id, look, opened))
+    for (const open of [openPgTransactors, openPostgresJsTransactors]) {
+      const transactors = await open(server.connection)
+      opened.push(transactors)
+      for (const transactor of transactors.all) {
+        const id = entries.length
+        await look.query(`INSERT INTO ${transactor.table} (id, balance) VALUES ($1, 0)`, [id])
+        const entry = transactionEntry(transactor, id, look, transactors.roundTrips)
+        await entry.slice()
+        entries.push(entry)
+      }
     }
-    return { entries, close }
+    return { entries, look, close }
   } catch (error) {
     await close()
     throw error
   }
 }
 
-function entryOf(
+/** @param id A row of the transactor's table, with the balance 0. */
+export function transactionEntry(
   transactor: Transactor,
   id: number,
   look: pg.Pool,
-  { roundTrips }: Transactors,
+  roundTrips: Transactors['roundTrips'],
 ): Entry {
-  const { who, variant, client, isReference } = transactor
+  const { who, variant, client, isReference, comparedWith, table } = transactor
   let expected = 0
   return {
-    ...{ who, variant, client, isReference },
-    comparedWith: REFERENCE,
+    ...{ who, variant, client, isReference, comparedWith },
     inFlight: 1,
     isOwnerChecked: true,
     slice: async () => {
@@ -63,7 +71,7 @@ function entryOf(
       const elapsedMs = performance.now() - sliceBeganAtMs
       const after = roundTrips(client)
       expected += TRANSACTIONS
-      const { rows } = await look.query('SELECT balance FROM wallets WHERE id = $1', [id])
+      const { rows } = await look.query(`SELECT balance FROM ${table} WHERE id = $1`, [id])
       if (rows[0]?.balance !== expected) {
         throw new Error(`the balance is ${rows[0]?.balance} after ${expected} transactions`)
       }

@@ -8,6 +8,7 @@ import { availableParallelism } from 'node:os'
 import { dirname } from 'node:path'
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
 import { LANES_DEFAULT, LANES_MAX, PAUSE_KINDS, type PauseKind, pauseKind } from './faults/index.ts'
+import { isRecordPath, jsonPathOf } from './report/record-files.ts'
 import { SCENARIOS } from './scenarios/index.ts'
 
 export type Profile = 'quick' | 'full'
@@ -22,10 +23,14 @@ export interface LabOptions {
   readonly lanes: number
   readonly json: boolean
   readonly history: string | null
+  /** The page to write, with a document of the same name beside it. */
+  readonly record: string | null
+  /** Nothing was chosen that would make it smaller or larger: it is to end within five minutes. */
+  readonly isQuickOfAll: boolean
 }
 
-/** Quick: all scenarios within five minutes. Full: for a record. */
-export const ROUNDS: Readonly<Record<Profile, number>> = { quick: 100, full: 1_000 }
+/** Quick: all scenarios within five minutes on two cores. Full, for a record: within fifteen. */
+export const ROUNDS: Readonly<Record<Profile, number>> = { quick: 100, full: 400 }
 const ROUNDS_MAX = 100_000
 const SEED_MAX = 2 ** 32 - 1
 
@@ -41,6 +46,7 @@ interface RawOptions {
   readonly quick?: true
   readonly full?: true
   readonly history?: string
+  readonly record?: string
 }
 
 /** @param act Gets the options when they are right; wrong ones are a {@link CommanderError}. */
@@ -64,6 +70,7 @@ export function labCommand(act: (options: LabOptions) => Promise<void>): Command
     .addOption(new Option('--quick', `${ROUNDS.quick} rounds of each arm (default)`))
     .addOption(new Option('--full', `${ROUNDS.full} rounds of each arm`).conflicts('quick'))
     .option('--history <file>', 'write every operation into a file, one JSON text a line')
+    .option('--record <file.md>', 'write a page about the run, and its JSON beside it; see below')
     .addHelpText('after', helpText())
     .action(async (names: string[], raw: RawOptions) => act(checkOptions(names, raw)))
   return command
@@ -89,10 +96,7 @@ function checkOptions(names: readonly string[], raw: RawOptions): LabOptions {
     const allowed = `with --pause ${pause.name} on this machine: 1 to ${lanesMax}`
     throw usageError(`option '--lanes <n>' argument '${raw.lanes}' is not allowed; ${allowed}`)
   }
-  if (raw.history !== undefined && !isWritable(raw.history)) {
-    const allowed = 'allowed: a file in a folder that exists and can be written'
-    throw usageError(`option '--history <file>' argument '${raw.history}' is invalid; ${allowed}`)
-  }
+  checkPaths(raw)
   const profile = raw.full === true ? 'full' : 'quick'
   return {
     // Twice the same name is once: it would be the same run on the same rows.
@@ -104,6 +108,20 @@ function checkOptions(names: readonly string[], raw: RawOptions): LabOptions {
     lanes: raw.lanes ?? Math.min(LANES_DEFAULT, lanesMax),
     json: raw.json === true,
     history: raw.history ?? null,
+    record: raw.record ?? null,
+    isQuickOfAll: names.length === 0 && profile === 'quick' && raw.rounds === undefined,
+  }
+}
+
+function checkPaths({ history, record }: RawOptions): void {
+  const writable = 'allowed: a file in a folder that exists and can be written'
+  if (history !== undefined && !isWritable(history)) {
+    throw usageError(`option '--history <file>' argument '${history}' is invalid; ${writable}`)
+  }
+  if (record === undefined) return
+  const allowed = `${writable}, its name ending in .md`
+  if (!isRecordPath(record) || !isWritable(record) || !isWritable(jsonPathOf(record))) {
+    throw usageError(`option '--record <file.md>' argument '${record}' is invalid; ${allowed}`)
   }
 }
 
@@ -149,6 +167,9 @@ Everything else happens in real time and differs from run to run.
 
 Verdicts: an arm with protection holds when its claim was true in every round. An arm without must
 fail in every round; if it does not fail at all, the fault did not happen and the experiment is void.
+
+A record names the commit that was run, so --record is refused where files differ from it. The page in
+the repository is written by: npm run lab -- --full --record docs/lab-record.md
 
 Exit codes: 0 all claims hold; 1 one is broken, or void; 2 wrong usage; 3 a server is missing.
 128 + n: ended by signal n.`

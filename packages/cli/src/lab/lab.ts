@@ -8,9 +8,12 @@ import { CommanderError } from 'commander'
 import { type CalledAs, type LabOptions, labCommand, replayCommand } from './args.ts'
 import { currentCommit } from './commit.ts'
 import { History } from './history.ts'
-import { jsonReport, type RunInfo } from './report/json.ts'
+import { serverVersions, thisMachine } from './machine.ts'
+import { jsonReport, labDocument, type PlannedResult, type RunInfo } from './report/json.ts'
 import { ProgressBars } from './report/progress.ts'
+import { recordObstacle, writeRecord } from './report/record-files.ts'
 import { tableReport } from './report/table.ts'
+import { minutes } from './report/text.ts'
 import { type Progress, runScenario, type ScenarioResult } from './run.ts'
 import { runTrials } from './run-trials.ts'
 import type { Addresses, Servers } from './scenario.ts'
@@ -34,6 +37,8 @@ export function exitCodeOf(results: readonly Pick<ScenarioResult, 'verdict'>[]):
 /** A lane has three processes at most, with two connections each; a few are the lab's own. */
 const CONNECTIONS_PER_LANE = 6
 const CONNECTIONS_OWN = 20
+/** What the bare command may take; the sizes of the quick profile are chosen for it. */
+const QUICK_MS_MAX = 300_000
 
 /** The whole command, from its arguments to its exit code. */
 export async function labMain(args: readonly string[]): Promise<number> {
@@ -75,7 +80,34 @@ export async function runLab(
     process.stderr.write(`holdfast lab: ${missing}\n`)
     return EXIT.missingServer
   }
-  const run: RunInfo = {
+  const beganAtMs = performance.now()
+  const run = await runInfo(options, calledAs, kinds)
+  const obstacle = options.record === null ? null : recordObstacle(run.commit)
+  if (obstacle !== null) {
+    process.stderr.write(`holdfast lab: ${obstacle}\n`)
+    return EXIT.usage
+  }
+  const stop = new StopOnSignal()
+  const servers = await startServers(kinds, options.lanes)
+  try {
+    const results = await runAll(chosen, options, run, servers, stop)
+    const document = labDocument(run, Math.round(performance.now() - beganAtMs), results)
+    if (options.record !== null) writeRecord(options.record, document)
+    if (options.json) process.stdout.write(`${jsonReport(document)}\n`)
+    else process.stdout.write(closingLines(options, run, document.elapsedMs))
+    return exitCodeOf(results)
+  } finally {
+    await Promise.all([servers.redis?.stop(), servers.postgres?.stop()])
+    stop.end()
+  }
+}
+
+async function runInfo(
+  options: LabOptions,
+  calledAs: CalledAs,
+  kinds: Iterable<ServerKind>,
+): Promise<RunInfo> {
+  return {
     commit: await currentCommit(),
     seed: options.seed,
     profile: options.profile,
@@ -83,18 +115,18 @@ export async function runLab(
     pause: options.pause.name,
     replay: replayCommand(options, calledAs),
     node: process.version,
+    startedAt: new Date().toISOString(),
+    machine: thisMachine(),
+    servers: await serverVersions(kinds),
   }
-  const stop = new StopOnSignal()
-  const servers = await startServers(kinds, options.lanes)
-  try {
-    const results = await runAll(chosen, options, run, servers, stop)
-    if (options.json) process.stdout.write(`${jsonReport(run, results)}\n`)
-    else process.stdout.write(`replay: ${run.replay}\n`)
-    return exitCodeOf(results)
-  } finally {
-    await Promise.all([servers.redis?.stop(), servers.postgres?.stop()])
-    stop.end()
-  }
+}
+
+function closingLines(options: LabOptions, { replay }: RunInfo, elapsedMs: number): string {
+  const { record, isQuickOfAll } = options
+  const limit = isQuickOfAll ? `, of ${minutes(QUICK_MS_MAX)} at most on two free cores` : ''
+  const lines = [`time used: ${minutes(elapsedMs)}${limit}`, `replay: ${replay}`]
+  if (record !== null) lines.push(`record: ${record}`)
+  return lines.map((line) => `${line}\n`).join('')
 }
 
 async function runAll(
@@ -103,10 +135,10 @@ async function runAll(
   run: RunInfo,
   servers: Servers,
   stop: StopOnSignal,
-): Promise<readonly ScenarioResult[]> {
+): Promise<readonly PlannedResult[]> {
   const { rounds, seed, pause, lanes } = options
   const history = new History(options.history)
-  const results: ScenarioResult[] = []
+  const results: PlannedResult[] = []
   if (!options.json) process.stdout.write(`${headline(options, run)}\n\n`)
   try {
     for (const { scenario, module } of chosen) {
@@ -122,12 +154,12 @@ async function runAll(
         scenario.kind === 'rounds'
           ? runScenario({ ...common, scenario, lanes, kind: pause })
           : runTrials({ ...common, scenario })
-      const result = await running.finally(() => bars.stop())
+      const result = { ...(await running.finally(() => bars.stop())), rounds: plan.rounds }
       results.push(result)
       for (const error of result.errors) process.stderr.write(`${scenario.name}: ${error}\n`)
       history.forget()
       if (options.json) continue
-      process.stdout.write(`${tableReport(result, scenario.metrics, plan.rounds)}\n\n`)
+      process.stdout.write(`${tableReport(result, scenario.metrics, process.stdout.columns)}\n\n`)
     }
     return results
   } finally {

@@ -46,8 +46,18 @@ describe('arguments of the lab', () => {
       json: true,
     })
     expect(await parse('pause', 'pause')).toMatchObject({ scenarios: ['pause'] })
-    expect(await parse('--full')).toMatchObject({ profile: 'full', rounds: 1_000 })
+    expect(await parse('--full')).toMatchObject({ profile: 'full', rounds: 400 })
     expect(await parse('--full', '--rounds', '3')).toMatchObject({ profile: 'full', rounds: 3 })
+  })
+
+  test('only the bare command, or --quick alone, is the quick profile of all', async () => {
+    // Five minutes are promised for that and for nothing larger.
+    for (const args of [[], ['--quick'], ['--seed', '3', '--json']]) {
+      expect(await parse(...args)).toMatchObject({ isQuickOfAll: true })
+    }
+    for (const args of [['unlock'], ['--full'], ['--rounds', '100']]) {
+      expect(await parse(...args)).toMatchObject({ isQuickOfAll: false })
+    }
   })
 
   test('a seed is drawn when none is given', async () => {
@@ -101,6 +111,14 @@ describe('arguments of the lab', () => {
       ['--history', tmpdir(), 'allowed: a file'],
     ],
     [
+      ['--record', '/nowhere/at/all.md'],
+      ['--record', "'/nowhere/at/all.md'", 'allowed: a file'],
+    ],
+    [
+      ['--record', join(tmpdir(), 'record.txt')],
+      ['--record', 'record.txt', 'its name ending in .md'],
+    ],
+    [
       ['--quick', '--full'],
       ['--full', '--quick'],
     ],
@@ -126,6 +144,6 @@ describe('arguments of the lab', () => {
       `npm run -s lab -- unlock --rounds 9 --seed ${first.seed} --pause sigstop --lanes 10`,
     )
     const again = await parse(...command.split(' ').slice(5))
-    expect(again).toEqual({ ...first, history: null })
+    expect(again).toEqual({ ...first, history: null, record: null })
   })
 })

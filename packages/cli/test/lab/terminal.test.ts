@@ -35,3 +35,27 @@ test.skipIf(!hasScript)('on a terminal bars are on stderr, and stdout stays one 
     rmSync(tmp, { recursive: true, force: true })
   }
 })
+
+test.skipIf(!hasScript)('on a narrow terminal no line of the report is wider than it', () => {
+  // A table that the terminal breaks wherever it happens to end cannot be read.
+  const tmp = mkdtempSync(join(tmpdir(), 'lab-test-'))
+  chmodSync(tmp, 0o711)
+  try {
+    const shown = join(tmp, 'shown')
+    const lab = `'${process.execPath}' '${LAB}' unlock --rounds 1 --lanes 1 --seed 5`
+    const { status } = spawnSync('script', ['-qec', `stty cols 44; ${lab} 2> /dev/null`, shown], {
+      env: { ...process.env, TMPDIR: tmp },
+      stdio: 'ignore',
+    })
+    expect(status).toBe(0)
+    const lines = readFileSync(shown, 'utf8').replaceAll('\r', '').split('\n')
+    const report = lines.slice(lines.findIndex((line) => line.startsWith('unlock: ')))
+    expect(report).toContain('* owner-checked: holds')
+    expect(report.join('\n')).toContain('    protected: yes, rounds 1, held by two')
+    // What script itself adds at the end, and the command that somebody copies, are theirs.
+    const own = report.filter((line) => !/^(replay:|Script )/.test(line))
+    expect(own.filter((line) => [...line].length > 44)).toEqual([])
+  } finally {
+    rmSync(tmp, { recursive: true, force: true })
+  }
+})

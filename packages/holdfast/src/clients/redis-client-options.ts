@@ -47,13 +47,27 @@ const ROLE: Rule = {
   because: 'a replica takes no writes, and every change of a lock is one',
 }
 
+/** Of a cluster client of ioredis; one of node-redis keeps its options to itself. */
+const CLUSTER_RULES: readonly Rule[] = [
+  {
+    option: 'retryDelayOnFailover',
+    wanted: 0,
+    because: 'otherwise a request whose node was lost is sent again, to any node',
+  },
+  {
+    option: 'retryDelayOnClusterDown',
+    wanted: 0,
+    because: 'otherwise a request that was refused for sure may end without an answer',
+  },
+]
+
 /** One warning for each option that is not as it should be; none where options cannot be read. */
 export function clientOptionWarnings(client: RedisClient, family: RedisFamily): Warning[] {
   const { options, isCluster } = client as { options?: unknown; isCluster?: unknown }
-  // A cluster client keeps the options of its connections elsewhere.
-  if (typeof options !== 'object' || options === null || isCluster === true) return []
+  if (typeof options !== 'object' || options === null) return []
   const given = options as Record<string, unknown>
-  const rules = given['role'] === 'slave' ? [...RULES[family], ROLE] : RULES[family]
+  const ofClient = isCluster === true ? CLUSTER_RULES : RULES[family]
+  const rules = given['role'] === 'slave' ? [...ofClient, ROLE] : ofClient
   return rules.flatMap(({ option, wanted, because }) => {
     const value = given[option]
     if (value === wanted) return []

@@ -44,6 +44,10 @@ const ERR_REFUSALS: readonly (readonly [RegExp, Meaning])[] = [
     /^ERR unknown command/i,
     ['no-permission', 'it has no scripts: EVAL and EVALSHA are switched off'],
   ],
+  [
+    /^ERR Script attempted to execute .* while the cluster is down/,
+    ['down', 'the cluster is down'],
+  ],
   [/^ERR max number of clients reached/, ['down', 'it has as many connections as it takes']],
 ]
 
@@ -61,12 +65,27 @@ const NOT_SENT: ReadonlyMap<string, Meaning> = new Map<string, Meaning>([
     'Connection in subscriber mode, only subscriber commands may be used',
     ['down', 'the client is in use for subscriptions; locks need a connection of their own'],
   ],
+  // A cluster client of node-redis follows refusals alone, so nothing was done before these.
+  ['All the root nodes are unavailable', ['down', 'no node of the cluster answers the client']],
+  ['Too many Cluster redirections', ['down', 'the nodes of the cluster pass it on in a circle']],
 ])
+
+/** Words of a cluster client of ioredis for a request that it had for none of its nodes. */
+const NO_NODE: ReadonlySet<string> = new Set([
+  'None of startup nodes is available',
+  'Cluster is ended.',
+])
+
+/** The same client gives up after so many tries, the last of which ended like this. */
+const TOO_MANY_TRIES = /^Too many Cluster redirections\. Last error: ReplyError: (.*)$/s
+
+/** V8's words for what a cluster client of node-redis does when no node has the slot of a key. */
+const SLOT_WITHOUT_NODE = /^Cannot read properties of undefined \(reading 'master'\)$/
 
 /** What ioredis knew when it was given the request; some of its words mean two things without it. */
 export interface IoCircumstances {
   readonly statusAtSending: unknown
-  /** Whether it sends again, after a reconnect, what had no answer. */
+  /** Whether it sends again, after a reconnect or to another node, what had no answer. */
   readonly resends: boolean
 }
 
@@ -87,7 +106,7 @@ export function isNoScript(error: unknown): boolean {
 export function asRedisError(error: unknown, what: string, io?: IoCircumstances): unknown {
   if (error instanceof LockError || isBug(error)) return error
   const message = error instanceof Error ? error.message : ''
-  const meaning = refusal(message) ?? notSent(message, io)
+  const meaning = refusal(message) ?? notSent(message, io) ?? lastRefusal(message, io)
   if (meaning === null) {
     const words = /^[A-Z]{2,} /.test(message)
       ? 'failed inside Redis: it may have been applied in part'
@@ -97,6 +116,15 @@ export function asRedisError(error: unknown, what: string, io?: IoCircumstances)
   const [why, words] = meaning
   const cause = withoutArguments(error)
   return new BackendUnavailableError(why, `Redis did not do ${what}: ${words}`, { cause })
+}
+
+/** The same for a client of a whole cluster, which may know no node to send to. */
+export function asClusterError(error: unknown, what: string): unknown {
+  if (!(error instanceof TypeError && SLOT_WITHOUT_NODE.test(error.message))) {
+    return asRedisError(error, what)
+  }
+  const words = `Redis did not do ${what}: the client knows no node for this slot of the cluster`
+  return new BackendUnavailableError('down', words, { cause: error })
 }
 
 /** ioredis keeps the command in its error, with all arguments: the owner among them is a secret. */
@@ -123,8 +151,15 @@ function notSent(message: string, io: IoCircumstances | undefined): Meaning | nu
     // Sent while connected, and then again after a reconnect: only the second time was refused.
     return statusAtSending === 'ready' && resends ? null : NOT_CONNECTED
   }
+  if (NO_NODE.has(message)) return resends ? null : NOT_CONNECTED
   // Of a client that had not ended it may also have been sent from the queue before the end.
   return message === CLOSED && statusAtSending === 'end' ? NOT_CONNECTED : null
+}
+
+/** If an earlier try may have ended without an answer, the last one's refusal says nothing of it. */
+function lastRefusal(message: string, io: IoCircumstances | undefined): Meaning | null {
+  const last = TOO_MANY_TRIES.exec(message)?.[1]
+  return last === undefined || io?.resends !== false ? null : refusal(last)
 }
 
 /** A mistake in code, ours or the client's: never retried, never taken for a failing store. */

@@ -6,7 +6,7 @@
  */
 import { createHash } from 'node:crypto'
 import { BackendUnavailableError, InvalidArgumentError } from '../core/errors.ts'
-import { asRedisError, isNoScript } from './redis-errors.ts'
+import { asClusterError, asRedisError, isNoScript } from './redis-errors.ts'
 import { PrimarySearch } from './redis-primary.ts'
 
 type Script<A extends unknown[]> = (script: string, ...rest: A) => Promise<unknown>
@@ -162,7 +162,7 @@ class NodeScripts implements RedisScripts {
     try {
       return (await Promise.all(clients)).map((client) => new NodeScripts(client))
     } catch (error) {
-      throw asRedisError(error, 'look at all nodes')
+      throw this.#named(error, 'list')
     }
   }
 
@@ -172,12 +172,16 @@ class NodeScripts implements RedisScripts {
     try {
       return await client.evalSha(script.sha1, options)
     } catch (error) {
-      if (!isNoScript(error)) throw asRedisError(error, script.name)
+      if (!isNoScript(error)) throw this.#named(error, script.name)
     }
     try {
       return await client.eval(script.lua, options)
     } catch (error) {
-      throw asRedisError(error, script.name)
+      throw this.#named(error, script.name)
     }
+  }
+
+  #named(error: unknown, what: string): unknown {
+    return this.isCluster ? asClusterError(error, what) : asRedisError(error, what)
   }
 }

@@ -10,6 +10,7 @@ import type { PostgresGuardOptions } from './postgres/options.ts'
 
 export type { PgClient, PgPool, PgPooled } from '../clients/pg-pool.ts'
 export type { PostgresJs } from '../clients/postgres-js.ts'
+export type { PostgresCheck } from './postgres/check.ts'
 export type { PostgresRow, PostgresWrite } from './postgres/column-write.ts'
 export type { PostgresColumns } from './postgres/columns.ts'
 export type { PostgresGuard } from './postgres/guard.ts'

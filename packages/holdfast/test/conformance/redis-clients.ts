@@ -72,6 +72,8 @@ export const SPOKEN: Readonly<Record<string, number>> = {
 export interface RedisPairs {
   /** @param options Of `redisBackend`. */
   open(clientName: string, options?: Parameters<typeof redisBackend>[1]): Promise<OpenBackends>
+  /** Lets the server grant at once with `onEmpty: 'wait'`, as if the wait for it were over. */
+  admit(ttlMsMax: number): Promise<void>
   /** The version of RESP that each client speaks, as the server says. */
   spoken(): Promise<Record<string, number>>
   /** How many connections went through the proxy. */
@@ -97,6 +99,10 @@ export async function startRedisPairs(behindProxy = false): Promise<RedisPairs> 
         await Promise.all([one.end(), other.end()])
       }
       return { ours, theirs, withoutEnd: () => keysWithoutTtl(inspector), close }
+    },
+    async admit(ttlMsMax) {
+      const runId = /run_id:(\w+)/.exec(await inspector.info('server'))?.[1]
+      await inspector.set('lock:#hf:marker', `voting:conformance:${ttlMsMax}:${runId}`)
     },
     async spoken() {
       const found: Record<string, number> = {}
@@ -126,7 +132,7 @@ async function protocolOf(inspector: Redis, connect: () => Promise<Connection>):
   return Number(/ resp=(\d)/.exec(others[0] ?? '')?.[1])
 }
 
-/** Counters alone may live for ever: tokens must not restart. */
+/** Counters and the marker alone may live for ever: tokens must not restart, nor a wait. */
 async function keysWithoutTtl(redis: Redis): Promise<string[]> {
   const found: string[] = []
   let cursor = '0'
@@ -136,7 +142,7 @@ async function keysWithoutTtl(redis: Redis): Promise<string[]> {
     cursor = next
     seen += keys.length
     for (const key of keys) {
-      if (!key.includes('#hf:token:') && (await redis.pttl(key)) === -1) found.push(key)
+      if (!/#hf:(token:|marker$)/.test(key) && (await redis.pttl(key)) === -1) found.push(key)
     }
   } while (cursor !== '0' && seen < KEYS_MAX)
   return found

@@ -53,6 +53,21 @@ const PRINTS: Readonly<Record<string, readonly RegExp[]>> = {
     /^\{ acquired: 2, refused: 1, released: 1, lost: 1 \}$/,
   ],
   'own-transaction': [/^balance 101$/],
+  'column-form': [/^applied$/, /^applied$/, /^already-applied$/, /^STALE_TOKEN$/, /^balance 2$/],
+  'database-rights': [
+    /^CREATE SCHEMA IF NOT EXISTS "shop_fences";$/,
+    /^CREATE TABLE IF NOT EXISTS "shop_fences"\.fences \($/,
+    ...Array.from({ length: 8 }, () => /^(?: {2}|\) WITH)/),
+    /^COMMENT ON TABLE "shop_fences"\.fences IS 'Holdfast fences, schema version 1';$/,
+    /^$/,
+    /^ALTER TABLE "orders"$/,
+    ...Array.from({ length: 8 }, () => /^ {2}/),
+    /^$/,
+    /^the table "shop_fences"\.fences is missing$/,
+    ...Array.from({ length: 5 }, () => /^"orders" has no column "fence\w*" \(\w+\)$/),
+    /^"orders" has no check "holdfast_fence"$/,
+    /^\{ schemaVersion: 1, problems: \[\], ddl: '' \}$/,
+  ],
   clients: [/^held, token \d{16}$/, /^held, token \d{16}$/],
 }
 /** What a test runner prints is its own affair. */

@@ -1,6 +1,7 @@
 /** The library in a consumer's folder that holds nothing else: no driver, no compiler, no cache. */
 import { appendFileSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { expect, it } from 'vitest'
 import { broken, emptyFolder, installed, packedTarballs, ROOT, runNode } from './folders.ts'
 
@@ -14,7 +15,12 @@ const { exports } = JSON.parse(
 const SPECIFIERS = Object.keys(exports).map((entry) => `holdfast${entry.slice(1)}`)
 
 /** Loads one entry in a process of its own, which must then end by itself. */
-function load(folder: string, form: 'require' | 'import', specifier: string) {
+function load(
+  folder: string,
+  form: 'require' | 'import',
+  specifier: string,
+  flags: readonly string[],
+) {
   const file = join(folder, `load.${form === 'require' ? 'cjs' : 'mjs'}`)
   const attributes = specifier.endsWith('.json') ? ", { with: { type: 'json' } }" : ''
   const expression =
@@ -23,15 +29,21 @@ function load(folder: string, form: 'require' | 'import', specifier: string) {
     file,
     `const names = Object.keys(${expression})\nif (names.length === 0) process.exit(3)\n`,
   )
-  return runNode(folder, file)
+  return runNode(folder, ...flags, file)
+}
+
+/** How `yarn node` starts Node, without the time that Yarn takes. */
+function underPlugAndPlay(folder: string): string[] {
+  const loader = pathToFileURL(join(folder, '.pnp.loader.mjs')).href
+  return ['--require', join(folder, '.pnp.cjs'), '--experimental-loader', loader, '--no-warnings']
 }
 
 /** What goes wrong, entry by entry. */
-async function failures(folder: string): Promise<string[]> {
+async function failures(folder: string, flags: readonly string[] = []): Promise<string[]> {
   const found: string[] = []
   for (const specifier of SPECIFIERS) {
     for (const form of ['require', 'import'] as const) {
-      const { code, output } = await load(folder, form, specifier)
+      const { code, output } = await load(folder, form, specifier, flags)
       if (code !== 0) found.push(`${form} of ${specifier} ends with ${code}: ${output}`)
     }
   }
@@ -60,11 +72,30 @@ it('pnpm installs it offline, and every entry loads without a driver', async () 
   expect(await failures(folder)).toEqual([])
 })
 
+// The accidents: without node_modules a package sees only what it declares; and Node cannot `require` a
+// module inside an archive, which is why the package asks Yarn to unpack it (`preferUnplugged`).
+it('Yarn installs it offline under Plug and Play, and every entry loads without a driver', async () => {
+  const folder = emptyFolder()
+  writeFileSync(join(folder, 'package.json'), '{"private": true, "type": "module"}\n')
+  writeFileSync(
+    join(folder, '.yarnrc.yml'),
+    'nodeLinker: pnp\nenableGlobalCache: false\nenableTelemetry: false\nenableNetwork: false\n',
+  )
+  // Or Yarn would look for a project in the folders above.
+  writeFileSync(join(folder, 'yarn.lock'), '')
+  const yarn = join(ROOT, 'node_modules/@yarnpkg/cli-dist/bin/yarn.js')
+  const { code, output } = await runNode(folder, yarn, 'add', `holdfast@file:${holdfast}`)
+  expect({ code, output }).toMatchObject({ code: 0 })
+  expect(existsSync(join(folder, '.pnp.cjs'))).toBe(true)
+  expect(existsSync(join(folder, 'node_modules'))).toBe(false)
+  expect(await failures(folder, underPlugAndPlay(folder))).toEqual([])
+})
+
 // The accident: somebody builds on a file that we never meant to publish, and breaks with it.
 it('only the entries of the exports map can be imported', async () => {
   const folder = await installed(holdfast)
   for (const form of ['require', 'import'] as const) {
-    const { code, output } = await load(folder, form, 'holdfast/dist/core/clock.js')
+    const { code, output } = await load(folder, form, 'holdfast/dist/core/clock.js', [])
     expect(code).toBe(1)
     expect(output).toContain('ERR_PACKAGE_PATH_NOT_EXPORTED')
   }

@@ -15,9 +15,10 @@ import {
 
 const { holdfast } = packedTarballs()
 
-/** The oldest that is supported, the last one in JavaScript, and ours. */
+/** The oldest that is supported, the last of its line, the last one in JavaScript, and ours. */
 const COMPILERS = {
   '5.4': 'compilers/typescript-5.4/node_modules/typescript/bin/tsc',
+  '5.9': 'compilers/typescript-5.9/node_modules/typescript/bin/tsc',
   '6': 'compilers/typescript-6/node_modules/typescript/bin/tsc',
   '7': 'node_modules/typescript/bin/tsc',
 } as const
@@ -62,7 +63,10 @@ async function consumer(tarball: string, ...files: readonly string[]): Promise<s
 it.each([
   ['5.4', 'DOM types', { ...NODENEXT, ...BROWSER }],
   ['5.4', 'Node types', { ...NODENEXT, ...NODE }],
+  ['5.9', 'Node types', { ...NODENEXT, ...NODE }],
+  ['5.9', 'a bundler', { ...BUNDLER, ...BROWSER }],
   ['6', 'Node types', { ...NODENEXT, ...NODE }],
+  ['6', 'a bundler', { ...BUNDLER, ...BROWSER }],
   ['7', 'Node types', { ...NODENEXT, ...NODE }],
   ['7', 'a bundler', { ...BUNDLER, ...BROWSER }],
 ] as const)('TypeScript %s accepts the whole surface, with %s', async (version, _, options) => {
@@ -72,12 +76,15 @@ it.each([
 })
 
 // The accident: the structural types drift away from the clients that people have.
-it('TypeScript 7 accepts real clients by their own types', async () => {
-  const folder = await consumer(holdfast, 'consumer/drivers.ts')
-  const drivers = ['@types/pg', 'ioredis', 'ioredis5', 'pg', 'postgres', 'redis', 'redis5']
-  linkPackages(folder, ['@types/node', ...drivers])
-  expect(await compile('7', folder, { ...NODENEXT, ...NODE })).toBeNull()
-})
+it.each(['5.9', '6', '7'] as const)(
+  'TypeScript %s accepts real clients by their own types',
+  async (version) => {
+    const folder = await consumer(holdfast, 'consumer/drivers.ts')
+    const drivers = ['@types/pg', 'ioredis', 'ioredis5', 'pg', 'postgres', 'redis', 'redis5']
+    linkPackages(folder, ['@types/node', ...drivers])
+    expect(await compile(version, folder, { ...NODENEXT, ...NODE })).toBeNull()
+  },
+)
 
 // The accident: the first thing that people copy does not compile.
 it('TypeScript 7 accepts the code of the README that npm shows', async () => {
@@ -92,7 +99,7 @@ it('TypeScript 7 accepts the code of the README that npm shows', async () => {
   expect(await compile('7', folder, { ...NODENEXT, ...NODE })).toBeNull()
 })
 
-it.each(['5.4', '7'] as const)('TypeScript %s finds a wrong use', async (version) => {
+it.each(['5.4', '5.9', '6', '7'] as const)('TypeScript %s finds a wrong use', async (version) => {
   const folder = await consumer(holdfast, 'consumer/surface.ts')
   appendFileSync(join(folder, 'surface.ts'), "await locks.acquire('a', { ttlMs: '5' })\n")
   expect(await compile(version, folder, { ...NODENEXT, ...BROWSER })).toMatch(

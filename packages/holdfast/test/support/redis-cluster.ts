@@ -15,6 +15,8 @@ export interface ClusterClientOptions {
   readonly readsReplicas?: boolean
 }
 
+const CAREFUL_CLUSTER = { retryDelayOnFailover: 0, retryDelayOnClusterDown: 0 }
+
 /** Resolves when it is connected. Its errors are listened to. */
 export async function openClusterClient(
   name: ClientName,
@@ -25,7 +27,7 @@ export async function openClusterClient(
   const addresses = nodes.map(({ port }) => ({ host: '127.0.0.1', port }))
   if (name.startsWith('ioredis')) {
     const scaleReads = readsReplicas ? ('slave' as const) : ('master' as const)
-    const given = { ...prefix, scaleReads, retryDelayOnFailover: 0 }
+    const given = { ...prefix, ...CAREFUL_CLUSTER, scaleReads }
     const client =
       name === 'ioredis 5' ? new Cluster5(addresses, given) : new Cluster(addresses, given)
     client.on('error', () => undefined)
@@ -68,7 +70,7 @@ export async function openClusterPair(
 
 /** What `look` says of each node that is a primary at present. */
 export async function onEachPrimary<T>(
-  { nodes }: RedisCluster,
+  { nodes }: Pick<RedisCluster, 'nodes'>,
   look: (node: Redis) => Promise<T>,
 ): Promise<T[]> {
   const found: T[] = []
@@ -82,4 +84,62 @@ export async function onEachPrimary<T>(
     }
   }
   return found
+}
+
+/** A slot on its way from one primary to another, as `redis-cli --cluster reshard` moves it. */
+export class SlotMove {
+  readonly #slot: number
+  readonly #primaries: readonly Redis[]
+  readonly #source: Redis
+  readonly #target: Redis
+  readonly #targetPort: number
+  #ended = false
+
+  private constructor(slot: number, primaries: readonly Redis[], from: number, to: number) {
+    this.#slot = slot
+    this.#primaries = primaries
+    this.#source = primaries[from] as Redis
+    this.#target = primaries[to] as Redis
+    this.#targetPort = Number(this.#target.options.port)
+  }
+
+  /** From now on the source asks clients to go to the target for keys that it does not have. */
+  static async begin(
+    { nodes }: RedisCluster,
+    slot: number,
+    from: number,
+    to: number,
+  ): Promise<SlotMove> {
+    const primaries = await Promise.all(nodes.slice(0, 3).map(({ port }) => openInspector(port)))
+    const move = new SlotMove(slot, primaries, from, to)
+    await move.#target.cluster('SETSLOT', slot, 'IMPORTING', await idOf(move.#source))
+    await move.#source.cluster('SETSLOT', slot, 'MIGRATING', await idOf(move.#target))
+    return move
+  }
+
+  async moveKeys(...keys: string[]): Promise<void> {
+    await this.#source.migrate('127.0.0.1', this.#targetPort, '', 0, 30_000, 'KEYS', ...keys)
+  }
+
+  keysOfSource(): Promise<string[]> {
+    return this.#source.cluster('GETKEYSINSLOT', this.#slot, 1000)
+  }
+
+  /** Moves what is left, and makes the target the one that has the slot. Calling twice is safe. */
+  async end(): Promise<void> {
+    if (this.#ended) return
+    this.#ended = true
+    const rest = await this.keysOfSource()
+    if (rest.length > 0) await this.moveKeys(...rest)
+    const id = await idOf(this.#target)
+    // The target first: were the source first, nobody would have the slot if the target failed.
+    for (const node of [this.#target, this.#source, ...this.#primaries]) {
+      await node.cluster('SETSLOT', this.#slot, 'NODE', id)
+    }
+    for (const node of this.#primaries) node.disconnect()
+  }
+}
+
+async function idOf(node: Redis): Promise<string> {
+  return String(await node.cluster('MYID'))
 }

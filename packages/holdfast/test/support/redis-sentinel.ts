@@ -9,11 +9,14 @@ import { CAREFUL, type ClientName, type OpenClient, openInspector, until } from 
 const REPLICATOR = 'replicator'
 const PASSWORD = 'secret'
 
-/** A group whose replicas copy by a user of their own, so that {@link cutReplicas} can end it. */
+/** Replicas copy by a user of their own, so that {@link cutReplicas} can end it. */
+export const REPLICATOR_ARGS: readonly string[] = [
+  ...['--user', REPLICATOR, 'on', `>${PASSWORD}`, '+psync', '+replconf', '+ping'],
+  ...['--masteruser', REPLICATOR, '--masterauth', PASSWORD],
+]
+
 export function startGroup(): Promise<RedisSentinels> {
-  const args = ['--user', REPLICATOR, 'on', `>${PASSWORD}`, '+psync', '+replconf', '+ping']
-  args.push('--masteruser', REPLICATOR, '--masterauth', PASSWORD)
-  return startRedisSentinels({ args })
+  return startRedisSentinels({ args: REPLICATOR_ARGS })
 }
 
 /** From now on the replicas of a primary get nothing more: what is written next is on it alone. */

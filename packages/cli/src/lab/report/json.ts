@@ -5,22 +5,64 @@ export interface RunInfo {
   readonly commit: string
   readonly seed: number
   readonly profile: string
+  /** Of each arm, where a scenario does not say otherwise of itself. */
   readonly rounds: number
   readonly pause: string
   readonly replay: string
   readonly node: string
+  /** When it began, ISO 8601 in UTC. */
+  readonly startedAt: string
+  readonly machine: MachineInfo
+  /** Versions of those that it started, by kind. */
+  readonly servers: Readonly<Record<string, string>>
 }
 
-/** The one JSON text of a run. */
-export function jsonReport(run: RunInfo, results: readonly ScenarioResult[]): string {
-  return JSON.stringify({ ...run, scenarios: results.map(scenarioJson) }, null, 2)
+export interface MachineInfo {
+  readonly cpu: string
+  /** How many cores this process may use. */
+  readonly cores: number
+  readonly memoryGiB: number
+  readonly system: string
 }
 
-function scenarioJson({ name, claim, verdict, lanes, arms, errors }: ScenarioResult): object {
-  return { name, claim, verdict, lanes, errors, arms: arms.map(armJson) }
+/** A result, and how many rounds of each arm it was to be. */
+export type PlannedResult = ScenarioResult & { readonly rounds: number }
+
+/** The one JSON text of a run. Fields are added to it; none changes its meaning. */
+export interface LabDocument extends RunInfo {
+  /** Servers and all: what who called the command waited, less the start of Node. */
+  readonly elapsedMs: number
+  readonly scenarios: readonly ScenarioDocument[]
 }
 
-function armJson(arm: ArmResult): object {
+export type ScenarioDocument = Pick<
+  PlannedResult,
+  'name' | 'claim' | 'verdict' | 'lanes' | 'rounds' | 'errors'
+> & { readonly arms: readonly ArmDocument[] }
+
+export type ArmDocument = Omit<ArmResult, 'roundsTrue' | 'notCovered' | 'skipped'> & {
+  readonly notCovered: boolean
+  readonly skipped: string | null
+}
+
+export function labDocument(
+  run: RunInfo,
+  elapsedMs: number,
+  results: readonly PlannedResult[],
+): LabDocument {
+  return { ...run, elapsedMs, scenarios: results.map(scenarioDocument) }
+}
+
+export function jsonReport(document: LabDocument): string {
+  return JSON.stringify(document, null, 2)
+}
+
+function scenarioDocument(result: PlannedResult): ScenarioDocument {
+  const { name, claim, verdict, lanes, rounds, arms, errors } = result
+  return { name, claim, verdict, lanes, rounds, errors, arms: arms.map(armDocument) }
+}
+
+function armDocument(arm: ArmResult): ArmDocument {
   const { name, protected: isProtected, claim, verdict, rounds, redrawn, metrics } = arm
   const { timings, elapsedMs, problems, breaches } = arm
   const { notCovered = false, skipped = null } = arm

@@ -1,16 +1,35 @@
 /** What a person reads: one table for each scenario, and below it whatever needs words. */
 import Table from 'cli-table3'
-import type { ArmResult, ScenarioResult } from '../run.ts'
+import type { ArmResult } from '../run.ts'
 import type { MetricTitle } from '../scenario.ts'
+import type { PlannedResult } from './json.ts'
+import { protectionText, seconds, wrapped } from './text.ts'
 
 /** Of each arm; the JSON report has all of them. */
 const REMARKS_MAX = 5
 
+/** @param widthMax Of the terminal; a table that does not fit is written as a list. */
 export function tableReport(
-  result: ScenarioResult,
+  result: PlannedResult,
   metrics: readonly MetricTitle[],
-  roundsWanted: number,
+  widthMax: number = Number.POSITIVE_INFINITY,
 ): string {
+  const table = tableOf(result.arms, metrics)
+  const lines = [
+    `${result.name} ${result.verdict}; ${result.lanes} rounds at once${timingText(result.arms)}`,
+    ...redrawnLines(result.arms),
+    ...result.arms.flatMap((arm) => remarks(arm, result.rounds)),
+    // The whole of it is on stderr.
+    ...result.errors.map((error) => `ended before its time: ${error.split('\n')[0]}`),
+  ]
+  return [
+    ...wrapped(`${result.name}: ${result.claim}`, widthMax),
+    ...(widthOf(table) <= widthMax ? [table] : listOf(result.arms, metrics, widthMax)),
+    ...lines.flatMap((line) => wrapped(line, widthMax, '  ')),
+  ].join('\n')
+}
+
+function tableOf(arms: readonly ArmResult[], metrics: readonly MetricTitle[]): string {
   const titles = [...metrics.map(({ title }) => title), 'time']
   const table = new Table({
     head: ['arm', 'protected', 'rounds', ...titles, 'verdict'],
@@ -18,31 +37,42 @@ export function tableReport(
     // Colours would be written out as they are in a pipe; lines between rows tell nothing.
     style: { head: [], border: [], compact: true },
   })
-  for (const arm of result.arms) {
+  for (const arm of arms) {
     table.push([
       arm.name,
       protectionText(arm),
       arm.rounds,
       ...metrics.map(({ key }) => arm.metrics[key] ?? ''),
-      `${(arm.elapsedMs / 1_000).toFixed(1)} s`,
+      seconds(arm.elapsedMs),
       arm.verdict,
     ])
   }
-  const lines = [
-    `${result.name}: ${result.claim}`,
-    table.toString(),
-    `${result.name} ${result.verdict}; ${result.lanes} rounds at once${timingText(result.arms)}`,
-    ...redrawnLines(result.arms),
-    ...result.arms.flatMap((arm) => remarks(arm, roundsWanted)),
-    // The whole of it is on stderr.
-    ...result.errors.map((error) => `ended before its time: ${error.split('\n')[0]}`),
-  ]
-  return lines.join('\n')
+  return table.toString()
 }
 
-function protectionText({ protected: isProtected, notCovered }: ArmResult): string {
-  if (notCovered) return 'not covered'
-  return isProtected ? 'yes' : 'no'
+function widthOf(table: string): number {
+  return Math.max(...table.split('\n').map((line) => [...line].length))
+}
+
+/** The same figures in two lines or more for each arm, as wide as there is room. */
+function listOf(
+  arms: readonly ArmResult[],
+  metrics: readonly MetricTitle[],
+  widthMax: number,
+): string[] {
+  return arms.flatMap((arm) => {
+    const figures = metrics.flatMap(({ key, title }) => {
+      const value = arm.metrics[key]
+      // Titles are broken for the table, some within a word.
+      return value === undefined ? [] : [`${title.replace('-\n', '').replace('\n', ' ')} ${value}`]
+    })
+    const before = [`protected: ${protectionText(arm)}`, `rounds ${arm.rounds}`]
+    const all = [...before, ...figures, seconds(arm.elapsedMs)].join(', ')
+    return [
+      ...wrapped(`* ${arm.name}: ${arm.verdict}`, widthMax, '    '),
+      ...wrapped(`    ${all}`, widthMax, '    '),
+    ]
+  })
 }
 
 function timingText(arms: readonly ArmResult[]): string {
@@ -57,7 +87,7 @@ function redrawnLines(arms: readonly ArmResult[]): string[] {
   const counts = arms.filter(({ redrawn }) => redrawn > 0)
   if (counts.length === 0) return []
   const list = counts.map(({ name, redrawn }) => `${redrawn} of ${name}`).join(', ')
-  return [`drawn again because B was not done before A's pause was over: ${list}`]
+  return [`drawn again because the fault did not happen as planned: ${list}`]
 }
 
 function remarks(arm: ArmResult, roundsWanted: number): string[] {

@@ -1,6 +1,7 @@
 import type { Scenario } from '../scenario.ts'
 import type { TrialScenario } from '../trial.ts'
 import { scenario as campaign } from './campaign/index.ts'
+import { scenario as dataLoss } from './data-loss/index.ts'
 import { scenario as lateWrite } from './late-write/index.ts'
 import { scenario as pause } from './pause/index.ts'
 import { scenario as unlock } from './unlock/index.ts'
@@ -19,4 +20,5 @@ export const SCENARIOS: readonly KnownScenario[] = [
   { scenario: withdraw, module: new URL('./withdraw/index.js', import.meta.url).href },
   { scenario: lateWrite, module: new URL('./late-write/index.js', import.meta.url).href },
   { scenario: campaign, module: new URL('./campaign/index.js', import.meta.url).href },
+  { scenario: dataLoss, module: new URL('./data-loss/index.js', import.meta.url).href },
 ]

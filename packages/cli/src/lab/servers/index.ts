@@ -12,6 +12,7 @@ import {
 } from './redis-sentinels.ts'
 import { sweepDeadRuns } from './run-folder.ts'
 
+export { type ClockShim, makeClockShim, whyNoClockShim } from './clock-shim.ts'
 export { findPrograms, type ServerPrograms } from './find-programs.ts'
 export { MissingServerError, type ServerKind } from './missing-server.ts'
 export type { PostgresOptions, PostgresServer } from './postgres.ts'

@@ -27,6 +27,8 @@ export interface RedisOptions {
   readonly args?: readonly string[]
   /** A fixed port; without it a free one is found. */
   readonly port?: number
+  /** Further variables of its environment. */
+  readonly env?: Readonly<Record<string, string>>
 }
 
 const STOP_GRACE_MS = 5_000
@@ -44,7 +46,7 @@ export async function startRedisServer(
   const programs = findPrograms('redis')
   for (let tryNumber = 1; ; tryNumber++) {
     const port = options.port ?? (await findPort())
-    const server = new PrivateRedis(programs, port, options.args ?? [])
+    const server = new PrivateRedis(programs, port, options)
     try {
       await server.start()
       return server
@@ -61,15 +63,15 @@ class PrivateRedis implements RedisServer {
   readonly port: number
   readonly folder: string
   readonly #programs: ServerPrograms
-  readonly #args: readonly string[]
+  readonly #options: RedisOptions
   #process: ServerProcess | null = null
 
-  constructor(programs: ServerPrograms, port: number, args: readonly string[]) {
+  constructor(programs: ServerPrograms, port: number, options: RedisOptions) {
     this.#programs = programs
     this.port = port
     this.name = `redis-server ${port}`
     this.folder = createServerFolder('redis')
-    this.#args = args
+    this.#options = options
   }
 
   get pid(): number {
@@ -84,7 +86,8 @@ class PrivateRedis implements RedisServer {
       name: this.name,
       programs: this.#programs,
       program: 'redis-server',
-      args: [...defaults, ...this.#args],
+      args: [...defaults, ...(this.#options.args ?? [])],
+      env: this.#options.env ?? {},
       folder,
       endSignal: 'SIGKILL',
     })

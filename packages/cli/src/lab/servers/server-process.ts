@@ -46,6 +46,8 @@ export interface Launch {
   /** What makes it end at once with its children, when there is no time left. */
   readonly endSignal: NodeJS.Signals
   readonly user?: ServerUser | undefined
+  /** Further variables of its environment. */
+  readonly env?: Readonly<Record<string, string>>
 }
 
 const LOG_LINES_IN_ERROR = 20
@@ -82,7 +84,7 @@ export class ServerProcess {
     const child = spawn(join(launch.programs.folder, launch.program), launch.args, {
       cwd: launch.folder,
       detached: true,
-      env: serverEnv(launch.programs),
+      env: { ...serverEnv(launch.programs), ...launch.env },
       stdio: ['ignore', log, log],
       ...launch.user,
     })

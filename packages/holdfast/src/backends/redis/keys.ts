@@ -6,6 +6,7 @@
  *     <prefix>#hf:token:{00} to {63}   counters that tokens are drawn from; they never expire
  *     <prefix>#hf:want:<name>          somebody waits for the name
  *     <prefix>#hf:cancel:<owner>       this owner must not be granted anything
+ *     <prefix>#hf:marker               whether this server may grant; with `onEmpty: 'wait'` only
  *
  * In a cluster all keys of a script must lie in one slot. There the helpers carry the tag of the slot
  * in which the lock's own key lies (slots.ts):
@@ -99,6 +100,11 @@ export class RedisKeys {
       cancelStart: `${start}cancel:${tag}`,
     }
   }
+}
+
+/** One for all names of a prefix; it never expires. */
+export function markerKey(prefix: string): string {
+  return `${prefix}#hf:marker`
 }
 
 /** Two digits: the first byte of the SHA-1 of the name in UTF-8, modulo 64. */

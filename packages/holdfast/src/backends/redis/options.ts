@@ -1,6 +1,7 @@
 import type { RedisSubscriber } from '../../clients/redis-subscriber.ts'
 import type { Options } from '../../core/backend.ts'
 import { InvalidArgumentError } from '../../core/errors.ts'
+import { TTL_MS_MAX, TTL_MS_MIN } from '../../core/options.ts'
 
 const KEY_PREFIX_DEFAULT = 'lock:'
 const BYTES_MAX = 64
@@ -22,18 +23,61 @@ export type RedisOptions = Options<{
    * who move their locks: up to 64 bytes, empty by default.
    */
   sourceId: string
+  /**
+   * What follows when Redis came back without its data, or as another server: a restart, a flush, a
+   * failover. `fresh`, the default: locks are granted at once, and leases of before may still be in
+   * use; their tokens are smaller. `wait`: nothing is granted for one `ttlMsMax`, until they are
+   * over; so too before the very first lock of a key prefix. All programs of the prefix need the same.
+   * Costs INFO in each acquire, and the right to it. Not for a cluster.
+   */
+  onEmpty: 'fresh' | 'wait'
+  /**
+   * The longest TTL of any program with this key prefix, lock delay and minimum hold included; what
+   * asks for more is refused. Milliseconds, 100 to 86,400,000. By default 60,000 with
+   * `onEmpty: 'wait'`, which waits that long, and else 86,400,000.
+   */
+  ttlMsMax: number
+  /**
+   * A lock is granted or renewed only once `count` replicas confirm that they have it, within
+   * `timeoutMs`; else it is given back, and the call rejects. `count`: 1 to 100. `timeoutMs`: 1 to
+   * 1,000 milliseconds, 100 by default; the connection serves nothing else meanwhile. It makes the
+   * loss of a lock by a failover less likely; it is no guarantee. Costs one round trip more. Not for a
+   * cluster. By default nobody confirms anything.
+   */
+  replicas: Options<{ count: number; timeoutMs: number }>
 }>
 
-const NAMES: ReadonlySet<string> = new Set(['keyPrefix', 'subscriber', 'sourceId'])
+const NAMES: ReadonlySet<string> = new Set([
+  'keyPrefix',
+  'subscriber',
+  'sourceId',
+  'onEmpty',
+  'ttlMsMax',
+  'replicas',
+])
+
+const WAITING_TTL_MS_MAX = 60_000
+const REPLICA_COUNT_MAX = 100
+const CONFIRMATION_MS_DEFAULT = 100
+/** Half of the longest that a request may take. */
+const CONFIRMATION_MS_MAX = 1000
+
+export type ReplicasSettings = Readonly<{ count: number; timeoutMs: number }>
 
 export interface RedisSettings {
   readonly keyPrefix: string
   readonly subscriber: RedisSubscriber | false | undefined
   readonly sourceId: string
+  readonly onEmpty: 'fresh' | 'wait'
+  readonly ttlMsMax: number
+  readonly replicas: ReplicasSettings | null
 }
 
-/** @throws InvalidArgumentError naming the first option that is wrong. */
-export function readRedisOptions(options: RedisOptions): RedisSettings {
+/**
+ * @param isCluster Some options are not for a cluster.
+ * @throws InvalidArgumentError naming the first option that is wrong.
+ */
+export function readRedisOptions(options: RedisOptions, isCluster = false): RedisSettings {
   if (typeof options !== 'object' || options === null || Array.isArray(options)) {
     throw new InvalidArgumentError('options', options, 'an object with options')
   }
@@ -42,12 +86,49 @@ export function readRedisOptions(options: RedisOptions): RedisSettings {
       throw new InvalidArgumentError(name, value, `one of ${[...NAMES].join(', ')}`)
     }
   }
-  const { keyPrefix = KEY_PREFIX_DEFAULT, subscriber, sourceId = '' } = options
+  const { keyPrefix = KEY_PREFIX_DEFAULT, subscriber, sourceId = '', onEmpty = 'fresh' } = options
+  if (onEmpty !== 'fresh' && onEmpty !== 'wait') {
+    throw new InvalidArgumentError('onEmpty', onEmpty, "'fresh' or 'wait'")
+  }
+  if (isCluster && onEmpty === 'wait') {
+    throw new InvalidArgumentError('onEmpty', onEmpty, "'fresh', for a client of a cluster")
+  }
+  const { ttlMsMax = onEmpty === 'wait' ? WAITING_TTL_MS_MAX : TTL_MS_MAX } = options
   return {
     keyPrefix: shortText('keyPrefix', keyPrefix),
     subscriber: readSubscriber(subscriber),
     sourceId: shortText('sourceId', sourceId),
+    onEmpty,
+    ttlMsMax: whole('ttlMsMax', ttlMsMax, TTL_MS_MIN, TTL_MS_MAX),
+    replicas: readReplicas(options.replicas, isCluster),
   }
+}
+
+function readReplicas(given: unknown, isCluster: boolean): ReplicasSettings | null {
+  if (given === undefined) return null
+  if (isCluster) {
+    const allowed = 'not given for a cluster, whose nodes confirm each for itself'
+    throw new InvalidArgumentError('replicas', given, allowed)
+  }
+  if (typeof given !== 'object' || given === null || Array.isArray(given)) {
+    throw new InvalidArgumentError('replicas', given, 'an object with count and timeoutMs')
+  }
+  for (const [name, value] of Object.entries(given)) {
+    if (name === 'count' || name === 'timeoutMs') continue
+    throw new InvalidArgumentError(`replicas.${name}`, value, 'one of count, timeoutMs')
+  }
+  const { count, timeoutMs = CONFIRMATION_MS_DEFAULT } = given as Record<string, unknown>
+  return {
+    count: whole('replicas.count', count, 1, REPLICA_COUNT_MAX),
+    timeoutMs: whole('replicas.timeoutMs', timeoutMs, 1, CONFIRMATION_MS_MAX),
+  }
+}
+
+function whole(option: string, value: unknown, min: number, max: number): number {
+  if (Number.isSafeInteger(value) && (value as number) >= min && (value as number) <= max) {
+    return value as number
+  }
+  throw new InvalidArgumentError(option, value, `a whole number from ${min} to ${max}`)
 }
 
 function shortText(option: string, value: unknown): string {

@@ -37,14 +37,16 @@ import {
   type LossReason,
 } from '../../core/errors.ts'
 import type { Warning } from '../../core/events.ts'
-import { TTL_MS_MAX, TTL_MS_MIN } from '../../core/options.ts'
+import { TTL_MS_MIN } from '../../core/options.ts'
 import { onAdoptSeams, type Seams, systemSeams } from '../../core/seams.ts'
 import { checkToken, parseToken, TOKEN_MAX } from '../../core/token.ts'
+import { gated } from './admission.ts'
 import { Advice } from './advice.ts'
 import { Attempts, TOMBSTONE_MS_MIN } from './attempts.ts'
 import { type LockKeys, RedisKeys } from './keys.ts'
 import { RedisLooking } from './looking.ts'
 import { type RedisOptions, readRedisOptions } from './options.ts'
+import { confirmed } from './replicas.ts'
 import { failureOf, textsOf, tokenOf } from './replies.ts'
 import { ACQUIRE } from './scripts/acquire.ts'
 import { CANCEL } from './scripts/cancel.ts'
@@ -100,10 +102,12 @@ class RedisBackend implements Backend {
   readonly #waiters = new Map<string, string>()
 
   constructor(seams: Seams, client: RedisClient, options: RedisOptions, limits: RedisLimits) {
-    const { keyPrefix, sourceId, subscriber } = readRedisOptions(options)
+    const scripts = scriptsOf(client)
+    const settings = readRedisOptions(options, scripts.isCluster)
+    const { keyPrefix, sourceId, subscriber } = settings
     this.#seams = seams
-    this.#scripts = scriptsOf(client)
-    this.#keys = new RedisKeys(keyPrefix, this.#scripts.isCluster)
+    this.#scripts = gated(scripts, settings, () => this.#seams)
+    this.#keys = new RedisKeys(keyPrefix, scripts.isCluster)
     this.#source = `redis:${keyPrefix}${sourceId}`
     this.#looking = new RedisLooking(this.#scripts, this.#keys)
     this.#attempts = new Attempts(limits.tombstonesMax)
@@ -125,8 +129,9 @@ class RedisBackend implements Backend {
       order: 'queue-per-process',
       wakeUp: open ? 'push' : 'poll',
       ttlMsMin: limits.ttlMsMin ?? TTL_MS_MIN,
-      ttlMsMax: TTL_MS_MAX,
+      ttlMsMax: settings.ttlMsMax,
     }
+    confirmed(this, client, scripts.family, settings)
     onAdoptSeams(this, (given) => {
       this.#seams = given
     })

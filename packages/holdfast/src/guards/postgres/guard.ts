@@ -8,11 +8,13 @@ import type { TransactionalGuard } from '../../core/guard.ts'
 import { type Seams, systemSeams } from '../../core/seams.ts'
 import { beginAndAdopt } from './adopting.ts'
 import { type Call, callOf, inTurn, type Parts, partsOf } from './call.ts'
+import { check, type PostgresCheck } from './check.ts'
 import { beginAndClaim, type Claimed, claimByParts, readRow } from './claiming.ts'
 import { type PostgresWrite, readWrite } from './column-write.ts'
 import { columnsDdl, readTable } from './columns.ts'
-import { ddlOf, migrate } from './migrate.ts'
+import { migrate } from './migrate.ts'
 import { type PostgresGuardOptions, readGuardOptions } from './options.ts'
+import { ddlOf } from './schema.ts'
 import { borrow } from './session.ts'
 import { storableText } from './text.ts'
 import { claimFailed, claimFailedInside, runGuarded } from './transaction.ts'
@@ -23,13 +25,24 @@ export interface PostgresGuard<Tx> extends TransactionalGuard<Tx> {
   /** What `migrate` creates, as text, for a role that may. */
   readonly ddl: string
   /**
-   * Creates the guard's table if it is missing. Safe to call again, and by several processes at
-   * once; a role without the right to create can call it once the table is there.
+   * Creates the guard's table if it is missing, and records the version of its shape in its comment.
+   * Safe to call again, and by several processes at once; a role without the right to create can call
+   * it once the table is there.
    *
-   * @throws BackendUnavailableError (`no-permission`: with the text to run), GuardBusyError;
-   *   InvalidArgumentError when the schema has a table `fences` of another shape.
+   * @throws BackendUnavailableError (`no-permission`: what is missing, and the text to run),
+   *   GuardBusyError; InvalidArgumentError when the schema has a table `fences` of another shape, or
+   *   of a later schema version than this one.
    */
   migrate(): Promise<void>
+  /**
+   * Looks whether all is there that the guard needs, and whether the role of this pool may use it. It
+   * changes nothing, and needs no right but to connect.
+   *
+   * @param tables Those that `update` writes, as there: their five columns and the rights on them are
+   *   looked at too. Rights on your own columns are not.
+   * @throws InvalidArgumentError, BackendUnavailableError.
+   */
+  check(tables?: readonly string[]): Promise<PostgresCheck>
   /**
    * The columns that `update` needs, as text that adds them to a table of yours; it may run again.
    *
@@ -99,6 +112,13 @@ class PoolGuard<Tx> implements PostgresGuard<Tx> {
 
   migrate(): Promise<void> {
     return migrate(this.#parts)
+  }
+
+  async check(tables: readonly string[] = []): Promise<PostgresCheck> {
+    if (!Array.isArray(tables)) {
+      throw new InvalidArgumentError('tables', tables, 'a list of names of tables')
+    }
+    return check(this.#parts, tables)
   }
 
   async claim(lease: Fenced, tx?: Tx): Promise<{ readonly seq: bigint }> {

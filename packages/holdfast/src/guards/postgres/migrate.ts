@@ -1,30 +1,27 @@
 /** Creates the guard's table, once, however many processes start at the same time. */
-import { sqlState, unavailable } from '../../clients/postgres.ts'
+import { quoteIdentifier, sqlState, unavailable } from '../../clients/postgres.ts'
 import { BackendUnavailableError, GuardBusyError, InvalidArgumentError } from '../../core/errors.ts'
 import type { Parts } from './call.ts'
+import { currentRole, tableFacts } from './catalog.ts'
+import {
+  ddlOf,
+  definitions,
+  FENCES,
+  FENCES_COLUMNS,
+  fencesTable,
+  grantsOf,
+  SCHEMA_VERSION,
+  schemaVersionOf,
+} from './schema.ts'
 import { borrow, type Session } from './session.ts'
-import { beginText, definitions, limitsText } from './statements.ts'
-
-/** What the guard needs; a table may have more. */
-const COLUMNS: Readonly<Record<string, string>> = {
-  resource: 'text',
-  token: 'bigint',
-  owner: 'text',
-  seq: 'bigint',
-  op: 'text',
-  source: 'text',
-}
+import { beginText, limitsText } from './statements.ts'
 
 /** "hold", "fast" in ASCII: a key for advisory locks that nobody else is likely to use. */
 const LOCK_KEY = '1752132708, 1717662580'
 /** Somebody who creates the same table without our lock; the second look finds it. */
 const COLLISIONS = ['23505', '42P06', '42P07']
 const TRIES_MAX = 3
-
-/** The whole definition as one text, for whoever may create what the guard's role may not. */
-export function ddlOf(schema: string): string {
-  return `${definitions(schema).join(';\n')};\n`
-}
+const NO_RIGHT = '42501'
 
 export async function migrate<Tx>(parts: Parts<Tx>): Promise<void> {
   for (let tries = 1; ; tries++) {
@@ -45,18 +42,16 @@ async function migrateOnce<Tx>(parts: Parts<Tx>): Promise<void> {
   try {
     // A role that may not create anything can still find that all is there.
     if (await isComplete(session, schema, answerMs)) return session.giveBack()
+    const role = await currentRole(session, answerMs)
     await session.send(
       `${beginText('read committed')}; ${limitsText(timeoutMs)}`,
       undefined,
       answerMs,
     )
     await session.send(`SELECT pg_advisory_xact_lock(${LOCK_KEY})`, undefined, answerMs)
-    const [createSchema = '', createTable = ''] = definitions(schema)
-    // CREATE SCHEMA IF NOT EXISTS asks for the right to create before it looks whether it must.
-    const text = 'SELECT FROM pg_namespace WHERE nspname = $1'
-    const { rows } = await session.send(text, [schema], answerMs)
-    if (rows.length === 0) await session.send(createSchema, undefined, answerMs)
-    await session.send(createTable, undefined, answerMs)
+    // Whoever had the lock before has made it.
+    if (!(await isComplete(session, schema, answerMs)))
+      await create(session, schema, role, answerMs)
     await session.send('COMMIT', undefined, answerMs)
     session.giveBack()
   } catch (error) {
@@ -65,46 +60,71 @@ async function migrateOnce<Tx>(parts: Parts<Tx>): Promise<void> {
   }
 }
 
-/** @throws InvalidArgumentError when there is a table `fences` of another shape. */
+async function create(
+  session: Session<unknown>,
+  schema: string,
+  role: string,
+  answerMs: number,
+): Promise<void> {
+  const texts = definitions(schema)
+  const make = async (what: string, text: string): Promise<void> => {
+    try {
+      await session.send(text, undefined, answerMs)
+    } catch (error) {
+      throw sqlState(error) === NO_RIGHT ? mayNotCreate(what, schema, role, error) : error
+    }
+  }
+  // CREATE SCHEMA IF NOT EXISTS asks for the right to create before it looks whether it must.
+  const text = 'SELECT FROM pg_namespace WHERE nspname = $1'
+  const { rows } = await session.send(text, [schema], answerMs)
+  if (rows.length === 0) await make(`schema ${quoteIdentifier(schema)}`, texts.schema)
+  const table = `table ${fencesTable(schema)}`
+  await make(table, texts.table)
+  await make(table, texts.comment)
+}
+
+function mayNotCreate(
+  what: string,
+  schema: string,
+  role: string,
+  cause: unknown,
+): BackendUnavailableError {
+  // The last line is a comment, with whatever the error puts behind it: all of it can be pasted.
+  const advice = `PostgreSQL: role "${role}" may not create the ${what}, which is missing; run this as one that may:
+${ddlOf(schema)}${grantsOf(schema, role)}-- guard.check() then says whether anything is left`
+  return new BackendUnavailableError('no-permission', advice, { cause })
+}
+
+/** @throws InvalidArgumentError when there is a table `fences` that this version cannot use. */
 async function isComplete(
   session: Session<unknown>,
   schema: string,
   answerMs: number,
 ): Promise<boolean> {
-  const { rows } = await session.send(
-    `SELECT a.attname AS name, format_type(a.atttypid, a.atttypmod) AS type
-     FROM pg_attribute a
-     JOIN pg_class c ON c.oid = a.attrelid
-     JOIN pg_namespace n ON n.oid = c.relnamespace
-     WHERE n.nspname = $1 AND c.relname = 'fences' AND a.attnum > 0 AND NOT a.attisdropped`,
-    [schema],
-    answerMs,
-  )
-  if (rows.length === 0) return false
-  const found = new Map(rows.map(({ name, type }) => [String(name), String(type)]))
-  for (const [name, type] of Object.entries(COLUMNS)) {
-    if (found.get(name) === type) continue
-    const has = found.has(name) ? `of type ${found.get(name)}` : 'missing'
-    const allowed = `one whose table "fences" is the guard's: there column "${name}" is ${has}, not ${type}`
+  const facts = await tableFacts(session, schema, FENCES, answerMs)
+  if (facts === null) return false
+  const refuse = (what: string): never => {
+    const allowed = `one whose table "${FENCES}" is the guard's: there ${what}`
     throw new InvalidArgumentError('schema', schema, allowed)
+  }
+  const version = schemaVersionOf(facts.comment)
+  if (version > SCHEMA_VERSION) {
+    refuse(`it has schema version ${version}, and this version of Holdfast knows ${SCHEMA_VERSION}`)
+  }
+  for (const [name, type] of FENCES_COLUMNS) {
+    const found = facts.columns.get(name)
+    if (found?.type === type) continue
+    const has = found === undefined ? 'missing' : `of type ${found.type}`
+    refuse(`column "${name}" is ${has}, not ${type}`)
   }
   return true
 }
 
 function explain<Tx>({ settings }: Parts<Tx>, error: unknown): unknown {
-  const { schema } = settings
   const state = sqlState(error)
-  if (state === '42501') {
-    const role = 'the role of this pool may not create the guard’s table'
-    const advice =
-      `PostgreSQL: ${role}; run this as one that may, and grant it USAGE on the schema and SELECT, ` +
-      `INSERT and UPDATE on the table:\n${ddlOf(schema)}`
-    return new BackendUnavailableError('no-permission', advice, { cause: error })
-  }
   if (state === '55P03' || state === '57014') {
-    return new GuardBusyError(`${schema}.fences`, 'another migration has not ended', {
-      cause: error,
-    })
+    const what = 'another migration has not ended'
+    return new GuardBusyError(`${settings.schema}.${FENCES}`, what, { cause: error })
   }
   const isOurs = error instanceof InvalidArgumentError || error instanceof BackendUnavailableError
   return isOurs ? error : unavailable(error, 'the migration failed')

@@ -19,9 +19,9 @@
  * or as a bigint, each by settings that are not ours.
  */
 import { createHash } from 'node:crypto'
-import { quoteIdentifier } from '../../clients/postgres.ts'
 import type { Preparable } from '../../clients/postgres-wire.ts'
 import type { PostgresIsolation } from './options.ts'
+import { fencesTable } from './schema.ts'
 
 /** What a claim presents, all as text. */
 export interface Claim {
@@ -78,7 +78,7 @@ export class Statements {
 
   constructor(schema: string) {
     this.schema = schema
-    this.table = `${quoteIdentifier(schema)}.fences`
+    this.table = fencesTable(schema)
     const presented = 'CAST($1 AS text), CAST($2 AS bigint), $3, 1, $4, $5'
     this.claim = claimText(this.table, `VALUES (${presented})`)
     const bounds = `(SELECT ${limitsExpression('$6')}) IS NOT NULL`
@@ -124,20 +124,4 @@ export function beginText(isolation: PostgresIsolation | undefined): string {
 /** The three time-outs as a statement of its own; `limitMs` is a positive integer. */
 export function limitsText(limitMs: number): string {
   return `SELECT ${limitsExpression(`'${limitMs}'`)}`
-}
-
-/** What `migrate` runs and `ddl` shows; each may run again. */
-export function definitions(schema: string): readonly string[] {
-  return [
-    `CREATE SCHEMA IF NOT EXISTS ${quoteIdentifier(schema)}`,
-    `CREATE TABLE IF NOT EXISTS ${quoteIdentifier(schema)}.fences (
-  resource text COLLATE "C" PRIMARY KEY,
-  token bigint NOT NULL,
-  owner text NOT NULL,
-  seq bigint NOT NULL,
-  op text NOT NULL,
-  source text NOT NULL,
-  CHECK (token > 0 AND seq > 0)
-) WITH (fillfactor = 50)`,
-  ]
 }

@@ -2,7 +2,7 @@
 import { Redis } from 'ioredis'
 import { createClient } from 'redis'
 import { expect, it } from 'vitest'
-import { type LockKeys, RedisKeys } from '../../../src/backends/redis/keys.ts'
+import { type LockKeys, markerKey, RedisKeys } from '../../../src/backends/redis/keys.ts'
 import { metadataOf, ownerMark, padToken } from '../../../src/backends/redis/value.ts'
 import { clientOptionWarnings } from '../../../src/clients/redis-client-options.ts'
 import { asRedisError } from '../../../src/clients/redis-errors.ts'
@@ -56,6 +56,7 @@ it('the keys are those of the table', () => {
     '`<keyPrefix>#hf:token:{00}` to `{63}`',
     want,
     `${cancelStart}<owner>`,
+    markerKey('<keyPrefix>'),
   ])
   const stripes = new Set<string>()
   for (let index = 0; index < 5000; index++) stripes.add(shown(keys, `name ${index}`).counter)

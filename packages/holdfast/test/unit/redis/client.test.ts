@@ -1,34 +1,47 @@
 import { Cluster, Redis } from 'ioredis'
-import { Redis as Redis5 } from 'ioredis5'
+import { Cluster as Cluster5, Redis as Redis5 } from 'ioredis5'
 import { createClient, createClientPool, createCluster, createSentinel } from 'redis'
-import { createClient as createClient5, createClientPool as createClientPool5 } from 'redis5'
+import {
+  createClient as createClient5,
+  createClientPool as createClientPool5,
+  createCluster as createCluster5,
+} from 'redis5'
 import { describe, expect, it } from 'vitest'
 import { scriptsOf } from '../../../src/clients/redis.ts'
 import { clientOptionWarnings } from '../../../src/clients/redis-client-options.ts'
 import { InvalidArgumentError } from '../../../src/core/errors.ts'
-import { type RedisClient, type RedisSubscriber, redisBackend } from '../../../src/redis.ts'
+import {
+  type RedisClient,
+  type RedisOptions,
+  type RedisSubscriber,
+  redisBackend,
+} from '../../../src/redis.ts'
 
 const LAZY = { lazyConnect: true } as const
+const NODES = [{ host: '127.0.0.1', port: 1 }]
 const NODE = { name: 'mymaster', sentinelRootNodes: [{ host: '127.0.0.1', port: 1 }] }
 
 /** None of them connects by being made. That the compiler takes each is half of the test. */
 const CLIENTS: readonly (readonly [string, string, RedisClient])[] = [
   ['ioredis 5', 'ioredis', new Redis5(LAZY)],
   ['ioredis 6', 'ioredis', new Redis(LAZY)],
-  ['ioredis 6 Cluster', 'ioredis', new Cluster([{ host: '127.0.0.1', port: 1 }], LAZY)],
+  ['ioredis 5 Cluster', 'ioredis', new Cluster5(NODES, LAZY)],
+  ['ioredis 6 Cluster', 'ioredis', new Cluster(NODES, LAZY)],
   ['node-redis 5', 'node-redis', createClient5()],
   ['node-redis 5 pool', 'node-redis', createClientPool5()],
   ['node-redis 6', 'node-redis', createClient()],
   ['node-redis 6, RESP 3', 'node-redis', createClient({ RESP: 3 })],
   ['node-redis 6 pool', 'node-redis', createClientPool()],
+  ['node-redis 5 cluster', 'node-redis', createCluster5({ rootNodes: [{}] })],
   ['node-redis 6 cluster', 'node-redis', createCluster({ rootNodes: [{}] })],
   ['node-redis 6 sentinel', 'node-redis', createSentinel(NODE)],
 ]
 
 describe('a client', () => {
   // B052: the shape was assumed; with another library every attempt failed with a type error.
-  it.each(CLIENTS)('of %s is taken for what it is', (_, family, client) => {
+  it.each(CLIENTS)('of %s is taken for what it is', (title, family, client) => {
     expect(scriptsOf(client).family).toBe(family)
+    expect(scriptsOf(client).isCluster).toBe(/cluster/i.test(title))
     expect(redisBackend(client).capabilities.scope).toBe('network')
   })
 
@@ -82,11 +95,57 @@ describe('options of the backend', () => {
     ['subscriber', null],
     ['subscriber', { subscribe: () => undefined }],
     ['prefix', 'lock:'],
+    ['onEmpty', 'refuse'],
+    ['onEmpty', true],
+    ['ttlMsMax', 99],
+    ['ttlMsMax', 86_400_001],
+    ['ttlMsMax', 1000.5],
+    ['ttlMsMax', '1000'],
+    ['replicas', 1],
+    ['replicas', null],
+    ['replicas', [1]],
   ])('%s: %j is refused, and the message names it', (option, value) => {
     const options = { [option]: value } as never
     expect(() => redisBackend(new Redis(LAZY), options)).toThrow(
       expect.objectContaining({ code: 'INVALID_ARGUMENT', option }),
     )
+  })
+
+  it.each([
+    ['replicas.count', {}],
+    ['replicas.count', { count: 0 }],
+    ['replicas.count', { count: 101 }],
+    ['replicas.count', { count: 1.5 }],
+    ['replicas.timeoutMs', { count: 1, timeoutMs: 0 }],
+    ['replicas.timeoutMs', { count: 1, timeoutMs: 1001 }],
+    ['replicas.wait', { count: 1, wait: 5 }],
+  ])('%s of %j is refused, and the message names it', (option, replicas) => {
+    expect(() => redisBackend(new Redis(LAZY), { replicas } as never)).toThrow(
+      expect.objectContaining({ code: 'INVALID_ARGUMENT', option }),
+    )
+  })
+
+  // WAIT and the marker are bound to one node; across a cluster they would say yes of nothing.
+  it('that one server can keep are refused for a cluster', () => {
+    const clusters = [
+      new Cluster([{ host: '127.0.0.1', port: 1 }], LAZY),
+      createCluster({ rootNodes: [{}] }),
+    ]
+    for (const cluster of clusters) {
+      expect(() => redisBackend(cluster, { onEmpty: 'wait' })).toThrow(/^onEmpty is "wait"/)
+      expect(() => redisBackend(cluster, { replicas: { count: 1 } })).toThrow(/^replicas is /)
+    }
+    const bare = { eval: async () => 1, evalsha: async () => 1 }
+    expect(() => redisBackend(bare, { replicas: { count: 1 } })).toThrow(/without pipelines/)
+  })
+
+  it('bound the TTL: a day by default, a minute where a server waits that long', () => {
+    const longest = (options: RedisOptions): number =>
+      redisBackend(new Redis(LAZY), options).capabilities.ttlMsMax
+    expect(longest({})).toBe(86_400_000)
+    expect(longest({ onEmpty: 'wait' })).toBe(60_000)
+    expect(longest({ onEmpty: 'wait', ttlMsMax: 5000 })).toBe(5000)
+    expect(longest({ ttlMsMax: 5000 })).toBe(5000)
   })
 
   it('that are undefined are not given', () => {
@@ -121,6 +180,10 @@ describe('settings of a client', () => {
     for (const client of [createClient5(), createClient()]) {
       expect(warned(client)).toEqual([['disableOfflineQueue', undefined]])
     }
+    expect(warned(new Cluster(NODES, LAZY))).toEqual([
+      ['retryDelayOnFailover', 100],
+      ['retryDelayOnClusterDown', 100],
+    ])
     // B057: the locks were asked of replicas, and every acquire failed.
     const sentinels = [{ host: '127.0.0.1', port: 1 }]
     const reading = new Redis({ ...LAZY, sentinels, name: 'mymaster', role: 'slave' })
@@ -141,11 +204,13 @@ describe('settings of a client', () => {
       expect(warned(client)).toEqual([])
     expect(warned(createClient5({ disableOfflineQueue: true }))).toEqual([])
     expect(warned(createClient({ disableOfflineQueue: true }))).toEqual([])
+    const carefulCluster = { ...LAZY, retryDelayOnFailover: 0, retryDelayOnClusterDown: 0 }
+    expect(warned(new Cluster(NODES, carefulCluster))).toEqual([])
   })
 
   it('that cannot be read are passed over', () => {
     expect(warned(createClientPool())).toEqual([])
-    expect(warned(new Cluster([{ host: '127.0.0.1', port: 1 }], LAZY))).toEqual([])
+    expect(warned(createCluster({ rootNodes: [{}] }))).toEqual([])
     const bare = { eval: async () => 1, evalsha: async () => 1 }
     expect(warned(bare)).toEqual([])
   })

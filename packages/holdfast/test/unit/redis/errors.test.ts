@@ -1,5 +1,6 @@
+import { createCluster as createCluster5 } from 'redis5'
 import { describe, expect, it } from 'vitest'
-import { asRedisError, isNoScript } from '../../../src/clients/redis-errors.ts'
+import { asClusterError, asRedisError, isNoScript } from '../../../src/clients/redis-errors.ts'
 import {
   BackendUnavailableError,
   type LockError,
@@ -37,6 +38,10 @@ const REFUSALS: readonly (readonly [why: string, message: string])[] = [
   ['down', 'TRYAGAIN Multiple keys request during rehashing of slot'],
   ['down', "CROSSSLOT Keys in request don't hash to the same slot"],
   ['down', 'MOVED 866 127.0.0.1:7001'],
+  [
+    'down',
+    'ERR Script attempted to execute a command while the cluster is down script: 1b4f, on @user_script:24.',
+  ],
   ['down', 'ERR max number of clients reached'],
   // Redis 6.2 wraps what a script's command was refused with.
   [
@@ -55,6 +60,8 @@ const NOT_SENT: readonly (readonly [why: string, message: string, status?: strin
   ['down', "Cluster isn't ready and enableOfflineQueue options is false", 'reconnecting'],
   ['down', 'Connection is closed.', 'end'],
   ['down', 'Connection in subscriber mode, only subscriber commands may be used', 'ready'],
+  ['down', 'All the root nodes are unavailable'],
+  ['down', 'Too many Cluster redirections'],
   ['down', 'The client is offline'],
   ['down', 'The client is closed'],
   ['backlog', 'The queue is full'],
@@ -77,6 +84,10 @@ const UNKNOWN: readonly (readonly [message: string, status?: string])[] = [
   // Waited in the queue, was sent, and then the client was closed.
   ['Connection is closed.', 'connecting'],
   ['Connection is closed.', 'ready'],
+  // A client that sends again what had no answer may have lost an answer before the last refusal.
+  ['Too many Cluster redirections. Last error: ReplyError: TRYAGAIN Multiple keys', 'ready'],
+  ['None of startup nodes is available', 'ready'],
+  ['Cluster is ended.', 'ready'],
   ['read ECONNRESET'],
   ['write EPIPE'],
   ['Socket closed unexpectedly'],
@@ -118,6 +129,36 @@ describe('an error of a Redis client', () => {
     for (const status of ['ready', 'connecting', 'end']) {
       expect(lockErrorOf(message, status, false)).toMatchObject({ why: 'down' })
     }
+  })
+
+  // The keys of a slot that was on its way to another node were taken for locks that may be held.
+  it('is unavailable for a cluster client that does not resend, by the last refusal', () => {
+    const tries = 'Too many Cluster redirections. Last error: '
+    for (const [message, why] of [
+      [`${tries}ReplyError: TRYAGAIN Multiple keys request during rehashing of slot`, 'down'],
+      [`${tries}ReplyError: MOVED 1925 127.0.0.1:21987`, 'down'],
+      [`${tries}ReplyError: CLUSTERDOWN The cluster is down`, 'down'],
+      ['None of startup nodes is available', 'down'],
+      ['Cluster is ended.', 'down'],
+    ] as const) {
+      expect(lockErrorOf(message, 'ready', false)).toMatchObject({ why })
+    }
+    for (const message of [`${tries}Error: Connection is closed.`, 'Connection is closed.']) {
+      expect(lockErrorOf(message, 'ready', false)).toBeInstanceOf(OutcomeUnknownError)
+    }
+  })
+
+  // B052, as below: node-redis trips over a slot for which it knows no node.
+  it('of a cluster client without a node for the slot is unavailable', async () => {
+    const cluster = createCluster5({ rootNodes: [{}] })
+    const thrown = await cluster.eval('return 1', { keys: ['k'] }).catch((error: unknown) => error)
+    expect(thrown).toBeInstanceOf(TypeError)
+    expect(asClusterError(thrown, 'acquire')).toMatchObject({ why: 'down', cause: thrown })
+    const bug = new TypeError('x is not a function')
+    expect(asClusterError(bug, 'acquire')).toBe(bug)
+    expect(asClusterError(new Error('The client is offline'), 'acquire')).toMatchObject({
+      why: 'down',
+    })
   })
 
   it('is the cause of ours, and its text, which may name an owner, is not repeated', () => {

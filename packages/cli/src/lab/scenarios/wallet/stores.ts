@@ -75,13 +75,26 @@ async function warmUp(locks: Locks, guard: WalletStores['guard']): Promise<void>
   await lease.release()
 }
 
-/** Several scenarios of one run share the server: whichever is the first creates the tables. */
-export async function prepareTables({ guard, pool }: WalletStores): Promise<void> {
+/** Where the wallets are; who keeps the locks is another matter. */
+export type WalletStore = Pick<WalletStores, 'guard' | 'pool'>
+
+/** Several scenarios of one run, and arms at one time, share them: the first one creates them. */
+export async function prepareTables({ guard, pool }: WalletStore): Promise<void> {
   await guard.migrate()
-  const { rows } = await pool.query<{ found: string | null }>(
-    "SELECT to_regclass('wallets')::text AS found",
-  )
-  if (rows[0]?.found === null) await pool.query(TABLES)
+  const client = await pool.connect()
+  try {
+    await client.query('BEGIN')
+    await client.query("SELECT pg_advisory_xact_lock(hashtext('wallets'))")
+    const { rows } = await client.query<{ found: string | null }>(
+      "SELECT to_regclass('wallets')::text AS found",
+    )
+    if (rows[0]?.found === null) await client.query(TABLES)
+    await client.query('COMMIT')
+    client.release()
+  } catch (error) {
+    client.release(true)
+    throw error
+  }
 }
 
 export async function prepareWallets(
@@ -93,14 +106,17 @@ export async function prepareWallets(
 }
 
 export async function openWallet(
-  { pool }: WalletStores,
+  { pool }: Pick<WalletStore, 'pool'>,
   wallet: string,
   balance: number,
 ): Promise<void> {
   await pool.query('INSERT INTO wallets (id, balance) VALUES ($1, $2)', [wallet, balance])
 }
 
-export async function balanceOf({ pool }: WalletStores, wallet: string): Promise<number> {
+export async function balanceOf(
+  { pool }: Pick<WalletStore, 'pool'>,
+  wallet: string,
+): Promise<number> {
   const { rows } = await pool.query<{ balance: number }>(
     'SELECT balance FROM wallets WHERE id = $1',
     [wallet],
@@ -133,7 +149,10 @@ export interface WalletState {
   readonly log: readonly LoggedWrite[]
 }
 
-export async function walletState(stores: WalletStores, wallet: string): Promise<WalletState> {
+export async function walletState(
+  stores: Pick<WalletStore, 'pool'>,
+  wallet: string,
+): Promise<WalletState> {
   const { rows } = await stores.pool.query<LoggedWrite>(
     `SELECT writer, old_balance AS "oldBalance", new_balance AS "newBalance"
      FROM wallet_log WHERE wallet = $1 ORDER BY id`,

