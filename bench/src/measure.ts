@@ -19,6 +19,8 @@ export interface Sample {
   readonly shares?: readonly number[]
   /** All that the server was sent for all that {@link latenciesMs} lists. */
   readonly requests?: number
+  /** Time that the server spent on them. Microseconds. */
+  readonly serverUs?: number
 }
 
 export interface Entry extends Label {
@@ -44,6 +46,7 @@ export interface RunFigures {
   /** What each contender got; empty where there are none. */
   readonly shares: readonly number[]
   readonly requestsEach: number | null
+  readonly serverUsEach: number | null
 }
 
 export interface Measured {
@@ -127,7 +130,10 @@ function figuresOf(samples: readonly Sample[]): RunFigures {
   const latenciesMs = samples.flatMap((sample) => [...sample.latenciesMs])
   const longestMs = largest(latenciesMs)
   const shares = addUp(samples.map((sample) => sample.shares ?? []))
-  const requests = samples.map((sample) => sample.requests)
+  const each = (part: (sample: Sample) => number | undefined): number | null =>
+    samples.every((sample) => part(sample) !== undefined)
+      ? sumOf(samples, (sample) => part(sample) ?? 0) / latenciesMs.length
+      : null
   return {
     count,
     perSecond: (count / elapsedMs) * 1_000,
@@ -136,9 +142,8 @@ function figuresOf(samples: readonly Sample[]): RunFigures {
     longestMs,
     longestRounds: longestMs / ((elapsedMs / count) * Math.max(1, shares.length)),
     shares,
-    requestsEach: requests.every((one) => one !== undefined)
-      ? requests.reduce((sum, one) => sum + one, 0) / latenciesMs.length
-      : null,
+    requestsEach: each((sample) => sample.requests),
+    serverUsEach: each((sample) => sample.serverUs),
   }
 }
 

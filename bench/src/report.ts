@@ -33,6 +33,7 @@ const NAMES: readonly Column[] = [
 ]
 
 const REQUESTS: Column = ['requests', ({ requestsEach }) => requestsEach?.toFixed(2) ?? '']
+const SERVER: Column = ['server µs', ({ serverUsEach }) => serverUsEach?.toFixed(0) ?? '']
 
 /** Where nobody waits for anybody: how long it takes. */
 const TIMES: readonly Column[] = [
@@ -58,8 +59,9 @@ const WAITS: readonly Column[] = [
 
 export function groupReport({ group, rows, failures }: GroupResult): string {
   const times = rows.some(({ jain }) => jain !== null) ? WAITS : TIMES
-  const hasRequests = rows.some(({ requestsEach }) => requestsEach !== null)
-  const columns = hasRequests ? [...times, REQUESTS] : times
+  const columns = [...times]
+  if (rows.some(({ requestsEach }) => requestsEach !== null)) columns.push(REQUESTS)
+  if (rows.some(({ serverUsEach }) => serverUsEach !== null)) columns.push(SERVER)
   const table = newTable(columns.map(([title]) => title))
   for (const row of rows) table.push(columns.map(([, cell]) => cell(row)))
   const lines = [`${group}: ${rows[0]?.n ?? 0} runs, medians; x = of the first row of a client`]

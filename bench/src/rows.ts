@@ -38,6 +38,8 @@ export interface Row {
   readonly smallestShare: number | null
   /** Requests for each, as the server counted them; null where they were not counted. */
   readonly requestsEach: number | null
+  /** Time that the server spent on them, microseconds; null where it was not counted. */
+  readonly serverUsEach: number | null
 }
 
 /** Rows of one group; those whose reference failed have nothing to be compared with, and go. */
@@ -55,7 +57,8 @@ function rowOf(group: string, { entry, runs }: Measured, reference: Measured): R
   const ratios = runs.map((run, index) => run.perSecond / at(reference, index).perSecond)
   const p50Ratios = runs.map((run, index) => run.p50Ms / at(reference, index).p50Ms)
   const shares = addUp(runs.map((run) => run.shares))
-  const requests = runs.flatMap(({ requestsEach }) => requestsEach ?? [])
+  const ofAll = (values: readonly (number | null)[]): number | null =>
+    values.includes(null) ? null : median(values as number[])
   return {
     group,
     who: entry.who,
@@ -77,7 +80,8 @@ function rowOf(group: string, { entry, runs }: Measured, reference: Measured): R
     shares: shares.length === 0 ? null : shares,
     jain: shares.length === 0 ? null : jain(shares),
     smallestShare: shares.length === 0 ? null : smallestShare(shares),
-    requestsEach: requests.length === runs.length ? median(requests) : null,
+    requestsEach: ofAll(runs.map((run) => run.requestsEach)),
+    serverUsEach: ofAll(runs.map((run) => run.serverUsEach)),
   }
 }
 

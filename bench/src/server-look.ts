@@ -6,8 +6,12 @@ import { openIoredis } from './clients.ts'
 const LEARN_MS_MAX = 5_000
 const MARK = 'bench:learned'
 
-/** How often each command ran since the counters were reset, by its name in lower case. */
-export type CommandCounts = ReadonlyMap<string, number>
+/** What the server did for some clients' requests. */
+export interface Served {
+  readonly requests: number
+  /** Time that it spent on them, what their scripts called included. Microseconds. */
+  readonly serverUs: number
+}
 
 export class ServerLook {
   readonly #redis: Redis
@@ -34,18 +38,27 @@ export class ServerLook {
     await this.#redis.flushall()
   }
 
-  async resetCounts(): Promise<void> {
+  /**
+   * What `work` cost the server.
+   *
+   * @param names The commands that count, as {@link learnRequests} gives them.
+   */
+  async served<T>(
+    names: ReadonlySet<string>,
+    work: () => Promise<T>,
+  ): Promise<{ result: T; served: Served }> {
     await this.#redis.config('RESETSTAT')
-  }
-
-  async counts(): Promise<CommandCounts> {
+    const result = await work()
     const info = await this.#redis.info('commandstats')
-    const lines = info.matchAll(/^cmdstat_([^:|]+)(?:\|[^:]+)?:calls=(\d+)/gm)
-    const counts = new Map<string, number>()
-    for (const [, name = '', calls] of lines) {
-      counts.set(name, (counts.get(name) ?? 0) + Number(calls))
+    let requests = 0
+    let serverUs = 0
+    const lines = info.matchAll(/^cmdstat_([^:|]+)(?:\|[^:]+)?:calls=(\d+),usec=(\d+)/gm)
+    for (const [, name = '', calls, usec] of lines) {
+      if (!names.has(name)) continue
+      requests += Number(calls)
+      serverUs += Number(usec)
     }
-    return counts
+    return { result, served: { requests, serverUs } }
   }
 
   /**
@@ -81,10 +94,4 @@ export class ServerLook {
     if (both.length > 0) throw new Error(`sends ${both.join(', ')}, and its scripts call it too`)
     return sent
   }
-}
-
-export function sumOfCounts(counts: CommandCounts, names: Iterable<string>): number {
-  let sum = 0
-  for (const name of names) sum += counts.get(name) ?? 0
-  return sum
 }

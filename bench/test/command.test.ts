@@ -72,8 +72,8 @@ describe('npm run bench', () => {
       expect(own[0]).toMatchObject({ variant: 'with token', ratio: 1, p50Ratio: 1 })
     }
     for (const row of rows) {
-      expect(row).toMatchObject({ group: 'one-in-flight', inFlight: 1, n: 1 })
-      for (const figure of ['perSecond', 'p50Ms', 'p99Ms', 'ratio', 'p50Ratio']) {
+      expect(row).toMatchObject({ group: 'one-in-flight', inFlight: 1, n: 1, requestsEach: 2 })
+      for (const figure of ['perSecond', 'p50Ms', 'p99Ms', 'ratio', 'p50Ratio', 'serverUsEach']) {
         expect(row[figure], `${figure} of ${row.who} on ${row.client}`).toBeGreaterThan(0)
       }
       expect(row.p99Ms).toBeGreaterThanOrEqual(row.p50Ms)

@@ -7,7 +7,6 @@
 import { contend, machineMs, SECTION_MS, type Section, sampleOf } from '../contend.ts'
 import type { Contestant } from '../contestant.ts'
 import type { Entry, Sample } from '../measure.ts'
-import { sumOfCounts } from '../server-look.ts'
 import type { RedisBed } from './redis-bed.ts'
 
 export const CONTENDERS = 16
@@ -73,9 +72,8 @@ export async function arenaEntry(
       isReference: isReference(contestant),
       inFlight: arena.workers,
       slice: async () => {
-        await look.resetCounts()
-        const sample = await slice(sliceMs)
-        return { ...sample, requests: sumOfCounts(await look.counts(), requests) }
+        const { result, served } = await look.served(requests, () => slice(sliceMs))
+        return { ...result, ...served }
       },
       close: () => arena.close(),
     }

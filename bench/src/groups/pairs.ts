@@ -16,9 +16,13 @@ export async function pairsEntry(
 ): Promise<Entry> {
   const locker = await contestant.connect(bed.port)
   const pairs = inFlight === 1 ? PAIRS.alone : PAIRS.together
+  let requests: ReadonlySet<string>
   try {
     await checkThatItLocks(locker, bed.look)
     await slice(locker, inFlight, pairs)
+    requests = await bed.look.learnRequests(async () => {
+      await slice(locker, 1, 1)
+    })
   } catch (error) {
     await locker.close()
     throw error
@@ -29,10 +33,11 @@ export async function pairsEntry(
     comparedWith: client,
     isReference: isReference(contestant),
     slice: async () => {
-      const sample = await slice(locker, inFlight, pairs)
+      const one = () => slice(locker, inFlight, pairs)
+      const { result, served } = await bed.look.served(requests, one)
       const left = await bed.look.keysWithTtl()
       if (left > 0) throw new Error(`${left} locks stand although all were released`)
-      return sample
+      return { ...result, ...served }
     },
     close: () => locker.close(),
   }
