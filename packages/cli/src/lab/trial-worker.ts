@@ -49,7 +49,8 @@ export class TrialWorker {
         round: id.round,
         role: this.#role,
         input,
-        note: (op, calledAtUs, outcome) => notes.note(id, op, calledAtUs, outcome),
+        note: (op, calledAtUs, outcome, round = id.round) =>
+          notes.note({ ...id, round }, op, calledAtUs, outcome),
         call: (op, act) => notes.call(id, op, act),
         mark: async (mark) => {
           await this.#sendEntries()

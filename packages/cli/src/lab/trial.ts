@@ -92,7 +92,8 @@ export interface Job {
   /** What the arm passed; plain data. */
   readonly input: unknown
   call<O extends Outcome>(op: string, act: () => Promise<O>): Promise<O>
-  note(op: string, calledAtUs: number, outcome: Outcome): void
+  /** @param round Another than the job's own, in a job that does several at once. */
+  note(op: string, calledAtUs: number, outcome: Outcome, round?: number): void
   /** Resolves when it is on its way, with everything that was written down before. */
   mark(mark: string): Promise<void>
   /** Resolves when the lab has said so. Rejects after a minute. */

@@ -5,6 +5,7 @@ import { scenario as dataLoss } from './data-loss/index.ts'
 import { scenario as lateWrite } from './late-write/index.ts'
 import { scenario as pause } from './pause/index.ts'
 import { scenario as unlock } from './unlock/index.ts'
+import { scenario as watchdog } from './watchdog/index.ts'
 import { scenario as withdraw } from './withdraw/index.ts'
 
 export interface KnownScenario {
@@ -21,4 +22,5 @@ export const SCENARIOS: readonly KnownScenario[] = [
   { scenario: lateWrite, module: new URL('./late-write/index.js', import.meta.url).href },
   { scenario: campaign, module: new URL('./campaign/index.js', import.meta.url).href },
   { scenario: dataLoss, module: new URL('./data-loss/index.js', import.meta.url).href },
+  { scenario: watchdog, module: new URL('./watchdog/index.js', import.meta.url).href },
 ]

@@ -11,9 +11,13 @@ import { checkCampaign } from './check.ts'
 import { campaignIn } from './organiser.ts'
 import { givePrizes } from './pod.ts'
 
-/** What the story promises; a short run has fewer and says so in its `limit`. */
+/**
+ * What the story promises. A short run has fewer and says so in its `limit`: ten for each of the
+ * first hundred rounds, which takes a minute, and more for each further one.
+ */
 const PRIZES_MAX = 10_000
-const PRIZES_PER_ROUND = 10
+const SHORT = { rounds: 100, prizesPerRound: 10 }
+const PRIZES_PER_FURTHER_ROUND = 30
 
 const arms: readonly TrialArm[] = [
   {
@@ -52,7 +56,13 @@ export const scenario: TrialScenario = {
   ],
   armsAtOnce: 1,
   armMsMax: 600_000,
-  plan: (rounds) => ({ rounds: 1, size: Math.min(PRIZES_MAX, rounds * PRIZES_PER_ROUND) }),
+  plan: (rounds) => ({ rounds: 1, size: prizesFor(rounds) }),
   programs: { givePrizes },
   check: checkCampaign,
+}
+
+function prizesFor(rounds: number): number {
+  const short = Math.min(rounds, SHORT.rounds) * SHORT.prizesPerRound
+  const further = Math.max(0, rounds - SHORT.rounds) * PRIZES_PER_FURTHER_ROUND
+  return Math.min(PRIZES_MAX, short + further)
 }

@@ -1,0 +1,98 @@
+/**
+ * The checker of `watchdog`: how long before the end of its TTL each holder was told.
+ *
+ * The TTL is counted on the lab's own clock, from the last request of the lock that the store was
+ * seen to answer, at the moment at which the proxy had it in hand: the store cannot have seen it
+ * earlier, so the lock cannot run out earlier. What the holder believes of its lease is not asked.
+ */
+import type { Entry } from '../../history.ts'
+import type { ArmFindings } from '../../scenario.ts'
+import type { TrialRecord } from '../../trial.ts'
+import { checkBlocked } from './check-blocked.ts'
+import { checkLongJob } from './check-long-job.ts'
+import { answeredRequestsUs, byRound, failureIn } from './rounds.ts'
+
+/** Written down here, so that the checker does not ask those who play the story. */
+const TTL_MS = 3_000
+const GAP_MS_MAX = 250
+/** A reply that the proxy saw after these faults began did not reach the holder in time. */
+const CUT_AT_ONCE = ['silent', 'slow', 'renewed by hand, silent']
+
+export function checkWatchdog(record: TrialRecord): ArmFindings {
+  if (record.arm.name === 'long job') return checkLongJob(record)
+  if (record.arm.name === 'blocked loop') return checkBlocked(record)
+  return checkFailingStore(record)
+}
+
+interface Judged {
+  readonly round: number
+  /** How long before the end of the TTL; a holder that was never told has the time it was watched. */
+  readonly marginMs: number
+  readonly isTold: boolean
+  /** Somebody else was granted the lock, and the holder did not know. */
+  readonly isHeldByTwo: boolean
+  readonly wasRunning: boolean
+}
+
+function checkFailingStore({ arm, entries }: TrialRecord): ArmFindings {
+  const problems: string[] = []
+  const judged: Judged[] = []
+  for (const [round, group] of byRound(entries)) {
+    const one = judge(round, group, CUT_AT_ONCE.includes(arm.name))
+    if (typeof one === 'string') problems.push(`round ${round}: ${one}`)
+    else judged.push(one)
+  }
+  const counted = judged.filter(({ wasRunning }) => wasRunning)
+  const isToldInTime = ({ isTold, marginMs }: Judged): boolean => isTold && marginMs > 0
+  const told = counted.filter(isToldInTime).length
+  const heldByTwo = counted.filter((one) => one.isHeldByTwo).length
+  const margins = counted.map(({ marginMs }) => marginMs)
+  return {
+    rounds: counted.length,
+    roundsTrue: counted.filter((one) =>
+      arm.protected ? isToldInTime(one) && !one.isHeldByTwo : !isToldInTime(one) && one.isHeldByTwo,
+    ).length,
+    redrawn: judged.length - counted.length,
+    metrics: {
+      toldBeforeTtl: told,
+      rounds: counted.length,
+      ...(margins.length > 0 && { worstMarginMs: Math.round(Math.min(...margins)) }),
+      heldByTwo,
+    },
+    timings: {},
+    problems,
+    breaches: [],
+  }
+}
+
+/** A text: why nothing can be said of this round. */
+function judge(round: number, entries: readonly Entry[], isCutAtOnce: boolean): Judged | string {
+  const failure = failureIn(entries)
+  if (failure !== null) return failure
+  const fault = entries.find(({ op }) => op === 'fault')
+  const ends = entries.filter(({ op }) => op === 'told' || op === 'not-told')
+  const [end] = ends
+  if (fault === undefined || end === undefined || ends.length > 1) return 'it is not complete'
+  if (!entries.some(({ op, answer }) => op === 'acquire' && answer === 'granted')) {
+    return 'nobody was granted the lock'
+  }
+  const cutAtUs = isCutAtOnce ? fault.calledAtUs : Number.POSITIVE_INFINITY
+  const renewedAtUs = answeredRequestsUs(entries, cutAtUs).at(-1)
+  if (renewedAtUs === undefined) return 'no request about the lock was answered'
+  if (end.calledAtUs < fault.calledAtUs) return `${end.op} before the fault: ${end.answer}`
+  const endsAtUs = renewedAtUs + TTL_MS * 1_000
+  const isTold = end.op === 'told'
+  if (!isTold && end.calledAtUs < endsAtUs) return 'it was not watched to the end of its TTL'
+  const other = entries.find(({ op, answer }) => op === 'other' && answer === 'granted')
+  // Whoever was granted it may have had it since it asked; the store has answered since.
+  if (other !== undefined && other.answeredAtUs < endsAtUs) {
+    return 'somebody else was granted it before its TTL was over'
+  }
+  return {
+    round,
+    marginMs: (endsAtUs - end.calledAtUs) / 1_000,
+    isTold,
+    isHeldByTwo: other !== undefined && other.calledAtUs < end.calledAtUs,
+    wasRunning: (end.value ?? Number.POSITIVE_INFINITY) <= GAP_MS_MAX,
+  }
+}

@@ -1,0 +1,42 @@
+/**
+ * Whether a process was running: a timer of its own that notices when its event loop was not served.
+ *
+ * What is promised is promised to a running holder. A machine with every core taken may leave a
+ * process waiting for a good part of a second, which says nothing about a watchdog.
+ */
+import { monotonicUs } from '../../time.ts'
+
+const TICK_MS = 10
+
+export class Pulse {
+  readonly #timer: NodeJS.Timeout
+  #lastUs = monotonicUs()
+  #longestMs = 0
+
+  constructor() {
+    this.#timer = setInterval(() => this.#beat(), TICK_MS)
+  }
+
+  /** What was before does not count. */
+  restart(): void {
+    this.#beat()
+    this.#longestMs = 0
+  }
+
+  /** The longest time since then in which nothing ran here, in whole milliseconds. */
+  longestGapMs(): number {
+    this.#beat()
+    return Math.round(this.#longestMs)
+  }
+
+  stop(): void {
+    clearInterval(this.#timer)
+  }
+
+  #beat(): void {
+    const atUs = monotonicUs()
+    const gapMs = (atUs - this.#lastUs) / 1_000
+    this.#lastUs = atUs
+    this.#longestMs = Math.max(this.#longestMs, gapMs)
+  }
+}
