@@ -2,8 +2,8 @@
  * Runs one example of this folder: `node examples/run.mjs quick-start`.
  *
  * It sets up what is missing (packages, servers, build), compiles the examples into `dist`, and starts
- * the servers that the example needs and that REDIS_URL or PGHOST does not name: private ones, on
- * free ports of 127.0.0.1, which end with it. Exit code: the example's own; 2 wrong usage;
+ * the servers that the example needs and that REDIS_URL, REDIS_CLUSTER or PGHOST does not name: private
+ * ones, on free ports of 127.0.0.1, which end with it. Exit code: the example's own; 2 wrong usage;
  * 3 a server is missing.
  */
 import { readdirSync, readFileSync } from 'node:fs'
@@ -27,7 +27,9 @@ if (!names.includes(name) || rest.length > 0) {
 
 async function example() {
   // There is no such file before the set-up.
-  const { startRedis, startPostgres } = await import('../packages/cli/dist/lab/servers/index.js')
+  const { startRedis, startRedisCluster, startPostgres } = await import(
+    '../packages/cli/dist/lab/servers/index.js'
+  )
   const text = readFileSync(join(HERE, `${name}.ts`), 'utf8')
   const servers = []
   const env = { ...process.env }
@@ -36,6 +38,11 @@ async function example() {
       const redis = await startRedis()
       servers.push(redis)
       env.REDIS_URL = `redis://127.0.0.1:${redis.port}`
+    }
+    if (/REDIS_CLUSTER/.test(text) && !env.REDIS_CLUSTER) {
+      const cluster = await startRedisCluster()
+      servers.push(cluster)
+      env.REDIS_CLUSTER = cluster.nodes.map(({ port }) => `127.0.0.1:${port}`).join()
     }
     if (/from 'pg'/.test(text) && !env.PGHOST) {
       const postgres = await startPostgres()

@@ -1,4 +1,5 @@
 import { assert, asyncProperty, constantFrom, string } from 'fast-check'
+import { Cluster } from 'ioredis'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { type RedisCluster, startRedisCluster } from '../../../cli/src/lab/servers/index.ts'
 import { slotOf } from '../../src/backends/redis/slots.ts'
@@ -265,6 +266,37 @@ describe('keys in a cluster', () => {
 })
 
 describe('locks in a cluster', () => {
+  // A fence that has seen tokens of the one Redis before would refuse those of the cluster after it.
+  it('are of the same source as those of one Redis', async () => {
+    const backend = await open('ioredis 6')
+    expect((await acquired(backend, 'a')).source).toBe('redis:lock:')
+  })
+
+  // What docs/backends/redis.md says of ioredis' queue: why that one setting differs from one Redis.
+  it('can be acquired at once by ioredis with its queue, and not without it', async () => {
+    for (const enableOfflineQueue of [true, false]) {
+      const client = new Cluster(
+        cluster.nodes.map(({ port }) => ({ host: '127.0.0.1', port })),
+        {
+          enableOfflineQueue,
+        },
+      )
+      ends.push(() => client.disconnect())
+      await until(() => client.status === 'ready', 'the client is connected')
+      const backend = redisBackend(client, { subscriber: false })
+      const outcomes = await Promise.allSettled(
+        Array.from({ length: 30 }, (_, index) =>
+          acquired(backend, `${enableOfflineQueue}${index}`),
+        ),
+      )
+      const failed = outcomes.flatMap((outcome) =>
+        outcome.status === 'rejected' ? [String(outcome.reason.code)] : [],
+      )
+      if (enableOfflineQueue) expect(failed).toEqual([])
+      else expect(new Set(failed)).toEqual(new Set(['OUTCOME_UNKNOWN']))
+    }
+  })
+
   // B060: several names at once were several slots, and failed. Here each is a lock of its own.
   it('of several slots are held together, one acquired after the other', async () => {
     const { client, end } = await openClusterClient('node-redis 6', cluster)

@@ -14,12 +14,13 @@ import {
   type ServerKind,
   startPostgres,
   startRedis,
+  startRedisCluster,
 } from '../../../cli/src/lab/servers/index.ts'
 import { linkPackages, packedTarballs, ROOT, run, runNode } from './folders.ts'
 
 const { holdfast } = packedTarballs()
 
-/** What each prints, line by line. `shutdown` has tests of its own: it runs until it is told to end. */
+/** What each prints, line by line; the others have tests of their own. */
 const PRINTS: Readonly<Record<string, readonly RegExp[]>> = {
   'first-lock': [/^held report:daily for \d+ ms at least$/],
   'quick-start': [/^held with fencing token \d{16}$/],
@@ -71,7 +72,7 @@ const PRINTS: Readonly<Record<string, readonly RegExp[]>> = {
   clients: [/^held, token \d{16}$/, /^held, token \d{16}$/],
 }
 /** What a test runner prints is its own affair. */
-const OTHERS = ['shutdown', 'testing']
+const OTHERS = ['cluster', 'shutdown', 'testing']
 
 const RUN_MS_MAX = 60_000
 
@@ -171,6 +172,19 @@ describe.skipIf(whyNot !== null)('on real servers', () => {
     expect(lines).toEqual(wanted.map((line) => expect.stringMatching(line)))
     // `handle` shows a minimum hold, which outlives its holder on purpose.
     expect(await heldLocks()).toEqual(name === 'handle' ? ['lock:nightly'] : [])
+  })
+
+  it('cluster prints what it should, and ends', async () => {
+    const { nodes, stop } = await startRedisCluster()
+    try {
+      const addresses = nodes.map(({ port }) => `127.0.0.1:${port}`).join()
+      const { output, ended } = start('cluster', { REDIS_CLUSTER: addresses })
+      expect({ code: await ended, errors: output.errors }).toEqual({ code: 0, errors: '' })
+      const held = '(?:report:daily|wallet:42|\\{orders\\}:import) held, token \\d{16}\n'
+      expect(output.text).toMatch(new RegExp(`^(?:${held}){6}$`))
+    } finally {
+      await stop()
+    }
   })
 
   it('testing passes its own tests, and ends', async () => {

@@ -35,7 +35,8 @@ const READY_POLL_MS = 50
 export async function startCluster(options: RedisClusterOptions = {}): Promise<RedisCluster> {
   const args = ['--cluster-enabled', 'yes', '--cluster-node-timeout', `${NODE_TIMEOUT_MS}`]
   // By default a replica's first synchronisation waits five seconds for more replicas.
-  args.push('--repl-diskless-sync-delay', '0', ...(options.args ?? []))
+  // And an end waits for no replica.
+  args.push('--repl-diskless-sync-delay', '0', '--shutdown-timeout', '0', ...(options.args ?? []))
   const starts = Array.from({ length: 2 * PRIMARIES }, () =>
     startRedisServer({ args }, () => findFreePort(BUS_PORT_DISTANCE)),
   )

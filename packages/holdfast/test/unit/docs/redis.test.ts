@@ -1,5 +1,5 @@
 /** What docs/backends/redis.md says that needs no server to be compared. */
-import { Redis } from 'ioredis'
+import { Cluster, Redis } from 'ioredis'
 import { createClient } from 'redis'
 import { expect, it } from 'vitest'
 import { type LockKeys, markerKey, RedisKeys } from '../../../src/backends/redis/keys.ts'
@@ -33,6 +33,31 @@ it('the recommended settings of clients are those that no warning is about', () 
   const nodeRedis = createClient(wanted('node-redis'))
   expect(clientOptionWarnings(ioredis, 'ioredis')).toEqual([])
   expect(clientOptionWarnings(nodeRedis, 'node-redis')).toEqual([])
+})
+
+it('the recommended settings of cluster clients are those that no warning is about', () => {
+  const rows = tableUnder(page, '### Settings of a cluster client')
+  const nodes = [{ host: '127.0.0.1', port: 1 }]
+  const shipped = clientOptionWarnings(new Cluster(nodes, { lazyConnect: true }), 'ioredis')
+  const told = shipped.map(({ option = '', advice }) => {
+    const [, value = ''] = /^set \w+: (\S+) on the client/.exec(advice) ?? []
+    return ['ioredis', option, value]
+  })
+  expect(rows.map((row) => row.slice(0, 3))).toEqual(told)
+  const wanted = Object.fromEntries(told.map(([, option, value]) => [option, Number(value)]))
+  expect(
+    clientOptionWarnings(new Cluster(nodes, { lazyConnect: true, ...wanted }), 'ioredis'),
+  ).toEqual([])
+})
+
+it('the keys in a cluster are those of the table', () => {
+  const rows = tableUnder(page, '### Keys in a cluster').map(([key]) => key)
+  const keys = new RedisKeys('<keyPrefix>', true)
+  keys.learn('', '<keyPrefix>')
+  const { lock, counter, want, cancelStart } = shown(keys, '<lock name>')
+  const [, tag = ''] = /\{(...)\}$/.exec(counter) ?? []
+  const named = [lock, counter, want, `${cancelStart}<owner>`]
+  expect(rows).toEqual(named.map((key) => key.replace(`{${tag}}`, '{<tag>}')))
 })
 
 it('refusals of the server are told as the table says', () => {
