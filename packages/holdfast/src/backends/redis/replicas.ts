@@ -54,39 +54,52 @@ function confirmByReplicas(
   const handOver = backend.handOver?.bind(backend)
   const renew = backend.renew.bind(backend)
 
-  /** @throws OutcomeUnknownError, whatever went wrong: something was applied before. */
   const confirmedCount = async (grant: Pick<Grant, 'lockName' | 'owner'>): Promise<number> => {
     const keys = [keyPrefix + grant.lockName]
-    try {
-      const args = [ownerMark(grant.owner)]
-      const [owns, confirmed] = await pipeline.runAndWait(OWNS, keys, args, count, timeoutMs)
-      return Number(owns) === 1 ? confirmed : 0
-    } catch (error) {
-      throw new OutcomeUnknownError('no replica was heard of', { cause: error })
-    }
+    const args = [ownerMark(grant.owner)]
+    const [owns, confirmed] = await pipeline.runAndWait(OWNS, keys, args, count, timeoutMs)
+    return Number(owns) === 1 ? confirmed : 0
   }
+  const words = (confirmed: number): string =>
+    `${confirmed} of ${count} replicas confirmed within ${timeoutMs} ms`
   const cancel = async (lockName: string, owner: string): Promise<void> => {
     try {
       await backend.cancel(lockName, owner)
     } catch (error) {
-      throw new OutcomeUnknownError('too few replicas confirmed the lock', { cause: error })
+      throw new OutcomeUnknownError('a lock that was not confirmed is there', { cause: error })
     }
   }
-  const words = (confirmed: number): string =>
-    `${confirmed} of ${count} replicas confirmed within ${timeoutMs} ms`
+  /** @returns Why the grant does not count; it is given back then. Null when it counts. */
+  const refusal = async (
+    grant: Pick<Grant, 'lockName' | 'owner'>,
+  ): Promise<BackendUnavailableError | null> => {
+    let why: BackendUnavailableError
+    try {
+      const confirmed = await confirmedCount(grant)
+      if (confirmed >= count) return null
+      why = new BackendUnavailableError('no-quorum', `${words(confirmed)}; the lock was given back`)
+    } catch (error) {
+      if (!(error instanceof BackendUnavailableError)) throw error
+      why = error
+    }
+    await cancel(grant.lockName, grant.owner)
+    return why
+  }
 
   backend.tryAcquire = async (request) => {
     const result = await tryAcquire(request)
     if (result.kind !== 'granted') return result
-    const confirmed = await confirmedCount(request)
-    if (confirmed >= count) return result
-    await cancel(request.lockName, request.owner)
-    throw new BackendUnavailableError('no-quorum', `${words(confirmed)}; the lock was given back`)
+    const why = await refusal(request)
+    if (why === null) return result
+    throw why
   }
   backend.renew = async (grant, ttlMs) => {
     const result = await renew(grant, ttlMs)
     if (result.kind !== 'renewed') return result
-    const confirmed = await confirmedCount(grant)
+    // Whatever goes wrong now, the entry has its new time already.
+    const confirmed = await confirmedCount(grant).catch((cause) => {
+      throw new OutcomeUnknownError('no replica was heard of the renewal', { cause })
+    })
     if (confirmed >= count) return result
     throw new OutcomeUnknownError(`only ${words(confirmed)} that they have the renewal`)
   }
@@ -94,8 +107,6 @@ function confirmByReplicas(
   backend.handOver = async (grant, next, evenIfWanted) => {
     const result = await handOver(grant, next, evenIfWanted)
     if (result.kind !== 'handed-over') return result
-    if ((await confirmedCount(next)) >= count) return result
-    await cancel(next.lockName, next.owner)
-    return { kind: 'freed' }
+    return (await refusal(next)) === null ? result : { kind: 'freed' }
   }
 }

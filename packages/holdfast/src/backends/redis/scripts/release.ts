@@ -8,9 +8,12 @@ export const RELEASE: RedisScript = defineScript(
 -- KEYS[2] want  string, who waits; expires
 -- ARGV[1] mark  'hf1:<owner>:'
 -- Reply: 1 freed, 0 not this owner's
--- pcall: a key of another type is not this owner's.
+-- pcall: a key of another type is not this owner's. Another error is told: a right may be missing.
 local value = redis.pcall('GET', KEYS[1])
 if type(value) ~= 'string' or string.sub(value, 1, 27) ~= ARGV[1] then
+  if type(value) == 'table' and not string.find(value.err, 'WRONGTYPE', 1, true) then
+    return value
+  end
   return 0
 end
 if redis.call('DEL', KEYS[1], KEYS[2]) == 2 then
