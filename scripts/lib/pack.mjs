@@ -40,6 +40,29 @@ export async function packAll(destination) {
   }
 }
 
+/**
+ * The library as it was at `commit`, compiled with the packages of today.
+ *
+ * @param {string} destination An existing folder, which gets the tarball.
+ * @returns {Promise<string>} Its path.
+ * @throws {SetupError} when this clone has no such commit.
+ */
+export async function packCommit(commit, destination) {
+  const stage = mkdtempSync(join(tmpdir(), 'holdfast-pack-'))
+  try {
+    const archive = join(stage, 'commit.tar')
+    const paths = ['tsconfig.base.json', FOLDERS[0]]
+    const git = ['archive', '--format=tar', `--output=${archive}`, commit, ...paths]
+    await runQuietly('git', git, { cwd: ROOT, env: childEnv(process.env) })
+    await runQuietly('tar', ['-xf', archive], { cwd: stage, env: childEnv(process.env) })
+    symlinkSync(join(ROOT, 'node_modules'), join(stage, 'node_modules'))
+    await compile(stage, [FOLDERS[0]])
+    return await packFolder(join(stage, FOLDERS[0]), destination)
+  } finally {
+    rmSync(stage, { recursive: true, force: true })
+  }
+}
+
 /** @returns {Promise<string>} The path of the tarball. */
 export async function packFolder(folder, destination) {
   const args = ['pack', '--json', '--ignore-scripts', '--pack-destination', destination]
@@ -49,9 +72,7 @@ export async function packFolder(folder, destination) {
 }
 
 async function build(stage) {
-  for (const name of ['tsconfig.json', 'tsconfig.base.json']) {
-    cpSync(join(ROOT, name), join(stage, name))
-  }
+  cpSync(join(ROOT, 'tsconfig.base.json'), join(stage, 'tsconfig.base.json'))
   symlinkSync(join(ROOT, 'node_modules'), join(stage, 'node_modules'))
   for (const folder of FOLDERS) {
     mkdirSync(join(stage, folder), { recursive: true })
@@ -62,8 +83,12 @@ async function build(stage) {
   }
   // The link in the common node_modules leads to the work tree, and its library may be an old build.
   symlinkSync(join(stage, 'packages/holdfast'), join(stage, 'packages/cli/node_modules/holdfast'))
-  // The packages by name: the copy of the root's settings also names folders that are not copied.
-  const tsc = [join(ROOT, 'node_modules/typescript/bin/tsc'), '-b', ...FOLDERS]
+  await compile(stage, FOLDERS)
+}
+
+/** The packages by name: the settings at the root also name folders that are not copied. */
+async function compile(stage, folders) {
+  const tsc = [join(ROOT, 'node_modules/typescript/bin/tsc'), '-b', ...folders]
   await runQuietly(process.execPath, tsc, { cwd: stage, env: childEnv(process.env) })
 }
 
