@@ -224,12 +224,13 @@ class ScenarioRun {
       finals.push({ place, state: await this.#finalState(place) })
     }
     history.writeLines(finals.map((final) => ({ final })))
-    const { name, protected: isProtected, claim } = arm
+    const { name, protected: isProtected, notCovered, claim } = arm
+    const face = { name, protected: isProtected, ...(notCovered && { notCovered }), claim }
     const record = { arm: { name, protected: isProtected }, rounds, fault: scenario.fault }
     const findings = scenario.check({ ...record, entries: history.of(name), finals })
     const verdict = verdictOf(record.arm, rounds, findings)
     const elapsedMs = Math.round((this.#arms.get(name)?.busyMs ?? 0) / this.#laneCount)
-    return { name, protected: isProtected, claim, verdict, elapsedMs, ...findings }
+    return { ...face, verdict, elapsedMs, ...findings }
   }
 
   /** Null when the store does not answer any more; the checker then has nothing to go by. */

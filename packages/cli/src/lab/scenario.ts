@@ -65,6 +65,8 @@ export interface Arm<S extends Stores = Stores> {
   readonly name: string
   /** False: the control, which must fail in every round. */
   readonly protected: boolean
+  /** It has protection and shows where that ends; `protected` is false then. */
+  readonly notCovered?: true
   /** What must be true of every round, in one sentence. */
   readonly claim: string
   /** The program of one role, one round long. */

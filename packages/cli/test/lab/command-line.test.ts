@@ -114,6 +114,11 @@ describe('real runs', () => {
         ['write-only guard', { acknowledged: 6, lost: 3, refusedWrites: 0 }, 'holds'],
         ['claim and read together', { acknowledged: 6, lost: 0, refusedWrites: 3 }, 'holds'],
         ['claim, then read', { acknowledged: 6, lost: 0, refusedWrites: 3 }, 'holds'],
+        ['guard.update after a read', { acknowledged: 6, lost: 3, refusedWrites: 0 }, 'holds'],
+        [
+          'guard.update, read, guard.update',
+          ...[{ acknowledged: 6, lost: 0, refusedWrites: 3 }, 'holds'],
+        ],
       ])
       expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
     },

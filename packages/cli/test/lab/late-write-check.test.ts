@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { verdictOf } from '../../src/lab/checker.ts'
+import type { Entry } from '../../src/lab/history.ts'
 import type { ArmRecord } from '../../src/lab/scenario.ts'
 import { checkLateWrite } from '../../src/lab/scenarios/late-write/check.ts'
 import {
@@ -18,6 +19,7 @@ const WRITE_ONLY = { name: 'write-only guard', protected: false } as const
 const CLAIMED = [
   { name: 'claim and read together', protected: true },
   { name: 'claim, then read', protected: true },
+  { name: 'guard.update, read, guard.update', protected: true },
 ] as const
 
 /** A's late write falls between B's read and B's write; what it is answered decides the rest. */
@@ -53,15 +55,18 @@ function recordOf(
 }
 
 describe('figures', () => {
-  test('a guard on writes alone acknowledges two updates and loses one', () => {
-    // Every token was right, and nobody got an error.
-    const record = recordOf(WRITE_ONLY, story('applied', false), story('applied', false))
-    expect(checkLateWrite(record)).toMatchObject({
-      ...{ rounds: 2, roundsTrue: 2, problems: [], breaches: [] },
-      metrics: { acknowledged: 4, lost: 2, refusedWrites: 0 },
-    })
-    expect(verdict(record)).toBe('holds')
-  })
+  test.each([WRITE_ONLY, { name: 'guard.update after a read', protected: false }])(
+    '$name: two updates are acknowledged and one is lost',
+    (arm) => {
+      // Every token was right, and nobody got an error.
+      const record = recordOf(arm, story('applied', false), story('applied', false))
+      expect(checkLateWrite(record)).toMatchObject({
+        ...{ rounds: 2, roundsTrue: 2, problems: [], breaches: [] },
+        metrics: { acknowledged: 4, lost: 2, refusedWrites: 0 },
+      })
+      expect(verdict(record)).toBe('holds')
+    },
+  )
 
   test.each(CLAIMED)('$name: the late write is refused and nothing is lost', (arm) => {
     // Claimed before the read, the larger token is at the row when the late write comes.
@@ -161,11 +166,15 @@ describe('the order that the experiment is about', () => {
 
   test('a lock that A was granted while B still held it is found', () => {
     // B's lock lives for ten seconds, not for A's 300 ms.
-    const record = withEntries(recordOf(CLAIMED[0], story('refused', true)), (entry) =>
-      entry.process === 'B' && entry.op === 'release'
-        ? { ...entry, calledAtUs: 700_000, answeredAtUs: 701_000 }
-        : entry,
-    )
+    const later = (entry: Entry, byMs: number): Entry => ({
+      ...entry,
+      calledAtUs: entry.calledAtUs + byMs * 1_000,
+      answeredAtUs: entry.answeredAtUs + byMs * 1_000,
+    })
+    const record = withEntries(recordOf(CLAIMED[0], story('refused', true)), (entry) => {
+      if (entry.process === 'A') return entry.tryNumber === 2 ? later(entry, 3_000) : entry
+      return entry.op === 'release' ? later(entry, 4_000) : entry
+    })
     expect(checkLateWrite(record).breaches.join()).toContain('a lock that B still held')
   })
 })

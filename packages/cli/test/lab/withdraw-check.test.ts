@@ -116,16 +116,29 @@ describe('verdicts', () => {
   })
 
   test('a control in which both withdrawals count is void', () => {
-    // Both at once, and nothing lost: they were not at once.
-    const arm = 'no lock'
+    // A had its lock, and read, only when B was done: nothing was written over.
+    const arm = 'lock, A pauses'
     const tries: Try[] = [
-      { ...A, readMs: 0, writeMs: 10, basis: 1_000, answer: 'applied' },
-      { ...B, readMs: 1, writeMs: 13, basis: 500, answer: 'applied' },
+      { ...locked(A, '12', 330, 860), basis: 700, answer: 'applied' },
+      { ...locked(B, '11', 310), basis: 1_000, answer: 'applied' },
     ]
     const record = walletRecord({ name: arm, protected: false }, [
       walletRound(arm, 0, 1_000, tries),
     ])
+    expect(checkWithdraw(record)).toMatchObject({ rounds: 1, roundsTrue: 0, problems: [] })
     expect(verdict(record)).toBe('void')
+  })
+
+  test('a store that does not compute itself breaks the arm of one statement', () => {
+    // Read, computed and written in one call, but not in one step.
+    const arm = 'no lock, one statement'
+    const tries: Try[] = [
+      { ...A, pauseMs: [0, 510], writeMs: 511, basis: 1_000, answer: 'applied' },
+      { ...B, writeMs: 300, basis: 1_000, answer: 'applied' },
+    ]
+    const record = walletRecord({ name: arm, protected: true }, [walletRound(arm, 0, 1_000, tries)])
+    expect(checkWithdraw(record).metrics).toMatchObject({ lostUpdates: 1, finalBalance: 500 })
+    expect(verdict(record)).toBe('broken')
   })
 
   test('losses that make up for each other are losses', () => {

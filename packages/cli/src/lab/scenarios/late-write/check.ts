@@ -16,6 +16,8 @@ const EXPECTED: Readonly<Record<string, Expectation>> = {
   'write-only guard': { ...ALL, claims: false },
   'claim and read together': { ...ALL, claims: true },
   'claim, then read': { ...ALL, claims: true },
+  'guard.update after a read': { ...ALL, claims: false },
+  'guard.update, read, guard.update': { ...ALL, claims: true },
 }
 
 /** A's write after its pause is asked for and answered between B's read and B's write. */

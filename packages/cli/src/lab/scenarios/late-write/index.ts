@@ -4,12 +4,19 @@
  * only in the write finds nothing wrong with it: B's larger token has not been at the row yet. B
  * then writes what it computed from the balance before.
  *
- * Who claims first has its token at the row before it reads, so that A's write is the one refused.
+ * Who claims first has its token at the row before it reads, so that A's write is the one refused. `guard.update` alone does not: it is for values that depend on no
+ * read.
  */
 import type { Arm, Scenario } from '../../scenario.ts'
 import { ownWallets } from '../wallet/own-wallets.ts'
 import type { WalletStores } from '../wallet/stores.ts'
-import { claimThenReadUpdate, columnUpdate, tokenUpdate } from '../wallet/updates.ts'
+import {
+  claimThenReadUpdate,
+  columnUpdate,
+  guardUpdate,
+  guardUpdateTwice,
+  tokenUpdate,
+} from '../wallet/updates.ts'
 import { checkLateWrite, isLateAsPlanned } from './check.ts'
 import { lateArm } from './programs.ts'
 
@@ -37,6 +44,23 @@ const arms: readonly Arm<WalletStores>[] = [
       claim: 'a claim before the read is enough: A’s late write is refused, and nothing is lost',
     },
     claimThenReadUpdate,
+  ),
+  lateArm(
+    {
+      name: 'guard.update after a read',
+      protected: false,
+      notCovered: true,
+      claim: 'the column form compares in the write alone: what was read before is not covered',
+    },
+    guardUpdate,
+  ),
+  lateArm(
+    {
+      name: 'guard.update, read, guard.update',
+      protected: true,
+      claim: 'an update before the read brings B’s token to the row: A’s late write is refused',
+    },
+    guardUpdateTwice,
   ),
 ]
 

@@ -18,7 +18,8 @@ export interface WalletStores extends Stores {
 const CONNECTIONS_MAX = 2
 
 /**
- * The log is the store's own account of what was written, by whom and over what: it is filled by a
+ * Where `last_token` is the fence column of a guard written by hand; those of `guard.update` are
+ * added to it. The log is the store's own account of what was written, by whom and over what: it is filled by a
  * trigger, in the transaction of the write and under the lock of its row, so its order is the order
  * in which the writes took effect. The checker compares the workers' accounts with it.
  */
@@ -26,7 +27,8 @@ const TABLES = `
   CREATE TABLE wallets (
     id text PRIMARY KEY,
     balance integer NOT NULL,
-    fence bigint NOT NULL DEFAULT 0
+    last_token bigint NOT NULL DEFAULT 0,
+    claimed_by text
   );
   CREATE TABLE wallet_log (
     id bigserial PRIMARY KEY,
@@ -42,7 +44,8 @@ const TABLES = `
       VALUES (NEW.id, current_setting('application_name'), OLD.balance, NEW.balance);
       RETURN NULL;
     END $$;
-  CREATE TRIGGER log_wallet AFTER UPDATE ON wallets FOR EACH ROW EXECUTE FUNCTION log_wallet();
+  CREATE TRIGGER log_wallet AFTER UPDATE OF balance ON wallets
+    FOR EACH ROW EXECUTE FUNCTION log_wallet();
 `
 
 /** Opens both and uses both once, so that the first round is like the others. */
@@ -88,7 +91,7 @@ export async function prepareTables({ guard, pool }: WalletStore): Promise<void>
     const { rows } = await client.query<{ found: string | null }>(
       "SELECT to_regclass('wallets')::text AS found",
     )
-    if (rows[0]?.found === null) await client.query(TABLES)
+    if (rows[0]?.found === null) await client.query(TABLES + guard.ddlFor('wallets'))
     await client.query('COMMIT')
     client.release()
   } catch (error) {

@@ -6,7 +6,7 @@ import type { Arm, Round } from '../../scenario.ts'
 import { unanswered } from '../answers.ts'
 import type { LockedWork, UpdateAnswer, Work } from './updates.ts'
 
-export type ArmSpec = Pick<Arm, 'name' | 'protected' | 'claim'>
+export type ArmSpec = Omit<Arm, 'run'>
 
 /**
  * Each refusal is followed by a new lock with a larger token, so one more try is the rule. A lease

@@ -52,7 +52,7 @@ export async function columnUpdate(work: LockedWork): Promise<UpdateAnswer> {
   await work.think()
   const { answer } = await round.call('write', async () => {
     const { rowCount } = await stores.pool.query(
-      'UPDATE wallets SET balance = $2, fence = $3 WHERE id = $1 AND fence < $3',
+      'UPDATE wallets SET balance = $2, last_token = $3 WHERE id = $1 AND last_token < $3',
       [wallet, basis + change, token],
     )
     const answer: UpdateAnswer = rowCount === 1 ? 'applied' : 'refused'
@@ -73,17 +73,61 @@ function bareOf({ lockName, fencingToken, owner, source }: Lease): Fenced {
 
 /** A claim of its own, then a read outside of any transaction, then the guarded write. */
 export async function claimThenReadUpdate(work: LockedWork): Promise<UpdateAnswer> {
-  const { round, stores, lease, tryNumber } = work
-  const fenced = bareOf(lease)
-  const claimed = await round.call('claim', async () => {
-    const answer = await answerOf(async () => void (await stores.guard.claim(fenced)))
-    const token = `${fenced.fencingToken}`
-    return { answer: answer === 'applied' ? 'granted' : answer, token, tryNumber, claimed: answer }
-  })
-  if (claimed.claimed !== 'applied') return claimed.claimed
+  const { stores } = work
+  const fenced = bareOf(work.lease)
+  const claimed = await claimBy(work, fenced, async () => void (await stores.guard.claim(fenced)))
+  if (claimed !== 'applied') return claimed
   const basis = await read(work, stores.pool, 'failed')
   await work.think()
   return guardedWrite(work, fenced, basis)
+}
+
+/** The column form of the guard, which compares and raises in the statement that writes. */
+export async function guardUpdate(work: LockedWork): Promise<UpdateAnswer> {
+  const { round, stores, change, tryNumber } = work
+  const fenced = bareOf(work.lease)
+  const token = `${fenced.fencingToken}`
+  const basis = await read(work, stores.pool, 'failed')
+  await work.think()
+  const { answer } = await round.call('write', async () => {
+    const answer = await answerOf(() => updateRow(work, fenced, { balance: basis + change }))
+    return { answer, basis, value: basis + change, token, tryNumber }
+  })
+  return answer
+}
+
+/** The same, with an update before the read, which brings the token to the row. */
+export async function guardUpdateTwice(work: LockedWork): Promise<UpdateAnswer> {
+  const { round } = work
+  const fenced = bareOf(work.lease)
+  const claimed = await claimBy(work, fenced, () =>
+    updateRow(work, fenced, { claimed_by: round.role }),
+  )
+  return claimed === 'applied' ? guardUpdate(work) : claimed
+}
+
+async function updateRow(
+  { stores, wallet }: Work,
+  fenced: Fenced,
+  set: Readonly<Record<string, unknown>>,
+): Promise<void> {
+  const where = { id: wallet }
+  const answer = await stores.guard.update(fenced, { table: 'wallets', where, set })
+  if (answer !== 'applied') throw new Error(`${wallet}: the update was answered "${answer}"`)
+}
+
+/** A step of its own that brings the token to the row, before the read. */
+async function claimBy(
+  { round, tryNumber }: Work,
+  fenced: Fenced,
+  act: () => Promise<void>,
+): Promise<UpdateAnswer> {
+  const token = `${fenced.fencingToken}`
+  const { claimed } = await round.call('claim', async () => {
+    const claimed = await answerOf(act)
+    return { answer: claimed === 'applied' ? 'granted' : claimed, token, tryNumber, claimed }
+  })
+  return claimed
 }
 
 /** The store computes the new balance itself, and only if there is enough: nothing to overwrite. */
