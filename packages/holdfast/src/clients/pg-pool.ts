@@ -45,8 +45,8 @@ export function isPgPool(pool: unknown): pool is PgPool<PgClient> {
 export function pgDriver<C extends PgClient>(pool: PgPool<C>): Driver<C> {
   return {
     pool,
-    async lend() {
-      return new PooledClient(await pool.connect())
+    async lend(begin) {
+      return new PooledClient(await pool.connect(), begin)
     },
     inside(tx): Ask {
       checkInside(tx, pool)
@@ -107,22 +107,23 @@ function nextForm(form: Form, state: string | null): Form | null {
   return form === 'prepared' && state === STATEMENT_MISSING ? 'plain' : null
 }
 
-function openingText(form: Form, begin: string, statement: Preparable, values: string[]): string {
-  const { name, types, text } = statement
-  if (form === 'plain') return `${begin}; ${inlined(text, values)}`
-  const prepare = form === 'new' ? [`PREPARE ${name} ${types} AS ${text}`] : []
+function openingText(form: Form, { name, types, text }: Preparable, values: string[]): string {
+  if (form === 'plain') return inlined(text, values)
   const execute = `EXECUTE ${name}(${values.map(quoteLiteral).join(', ')})`
-  return [begin, ...prepare, execute].join('; ')
+  return form === 'new' ? `PREPARE ${name} ${types} AS ${text}; ${execute}` : execute
 }
 
 class PooledClient<C extends PgClient> implements Wire<C> {
   readonly tx: C
   readonly #pooled: PgPooled<C>
+  /** What the next statement is to be sent behind. */
+  #begin: string | null
   #tell: (error: unknown) => void = () => undefined
 
-  constructor(pooled: PgPooled<C>) {
+  constructor(pooled: PgPooled<C>, begin: string | null) {
     this.tx = pooled
     this.#pooled = pooled
+    this.#begin = begin
     pooled.on?.('error', this.#onError)
   }
 
@@ -138,16 +139,24 @@ class PooledClient<C extends PgClient> implements Wire<C> {
 
   readonly write: Write = (statement, values) => writeOn(this.tx)(statement, values)
 
-  async query(text: string, values?: string[]): Promise<PgAnswer> {
-    return lastAnswer(await (values ? this.tx.query(text, values) : this.tx.query(text)))
+  async query(text: string, values: string[] = []): Promise<PgAnswer> {
+    const begin = this.#begin
+    if (begin !== null) {
+      this.#begin = null
+      const first = values.length > 0 ? inlined(text, values) : text
+      return lastAnswer(await this.tx.query(`${begin}; ${first}`))
+    }
+    // Without arguments the driver takes the protocol that allows several statements.
+    return lastAnswer(await (values.length > 0 ? this.tx.query(text, values) : this.tx.query(text)))
   }
 
-  async open(begin: string, statement: Preparable, values: string[]): Promise<PgAnswer> {
+  async open(statement: Preparable, values: string[]): Promise<PgAnswer> {
     const { name } = statement
+    const begin = this.#begin
     for (;;) {
       const form = forms.get(this.tx)?.get(name) ?? 'new'
       try {
-        const answer = await this.query(openingText(form, begin, statement, values))
+        const answer = await this.query(openingText(form, statement, values))
         if (form === 'new') setForm(this.tx, name, 'prepared')
         return answer
       } catch (error) {
@@ -155,6 +164,7 @@ class PooledClient<C extends PgClient> implements Wire<C> {
         if (next === null) throw error
         setForm(this.tx, name, next)
         await this.query('ROLLBACK')
+        this.#begin = begin
       }
     }
   }

@@ -1,82 +1,80 @@
 /**
- * The driver `postgres` (porsager), 3.4 or newer: structural types, and its `sql` as a `Driver`.
+ * The driver `postgres` (porsager) 3.4: structural types, and its `sql` as a `Driver`.
  *
- * Its own `begin` keeps the connection to itself: BEGIN is awaited alone, which costs a round trip;
- * COMMIT cannot be timed or read; and nothing ends a transaction whose holder is too slow. So the
- * connection is reserved (`sql.reserve`), and `./postgres-js-transaction.ts` makes of it what the
- * user's function expects of a transaction.
+ * Neither of its two ways to keep a connection will do. `sql.begin` awaits BEGIN alone, which costs a
+ * round trip, sends a COMMIT that cannot be timed or read, and cannot end a transaction whose holder is
+ * too slow. `sql.reserve` loses connections: a request that meets one whose last session was ended by
+ * the server is rejected, and the pool then lends that connection to nobody, for good; and a request
+ * that meets a reconnect is never answered.
  *
- * What the driver leaves to whoever reserves, and what is done about it here:
- *
- * - A connection that ends while it is idle is told to nobody. It is learned from the driver's own
- *   connection object, which a statement's option `onexecute` hands out, as `sql.begin` does it.
- * - The handle of a connection that has ended goes on sending: to nothing, which ends the process, or
- *   to the next session that the pool opens in its place, where a statement of the late holder would
- *   stand alone and be applied. Hence every statement passes a gate, which shuts with the connection.
- * - Statements that wait for their turn on a connection that ends are never settled. The gate rejects
- *   them.
- * - A request for a connection that meets a reconnect is forgotten. It is made again after a while.
- * - A reserved connection that has ended must not be released: the pool would lend it as an open one.
+ * So BEGIN is a query like any other, and takes its connection by the option `onexecute`, as `begin`
+ * does it inside the driver: the hook sets `connection.reserved`, which the driver takes back itself
+ * when the server says that no transaction is open any more. Whether that is still ours is asked before
+ * every statement (`Gate`), because the driver's handles go on sending after their connection has
+ * ended: to nothing, which ends the process, or to the next session in its place, where a statement of
+ * a late holder would stand alone and be applied.
  */
 import { InvalidArgumentError } from '../core/errors.ts'
-import type { Seams } from '../core/seams.ts'
-import { ClosedWhileIdle, inlined } from './postgres.ts'
-import { Gate, type Lazy, transactionOf, unknownDriver } from './postgres-js-transaction.ts'
+import { ClosedWhileIdle, inlined, sqlState } from './postgres.ts'
+import {
+  type Connection,
+  Gate,
+  type Lazy,
+  type Sql,
+  transactionOf,
+  unknownDriver,
+} from './postgres-js-transaction.ts'
 import type { Ask, Driver, PgAnswer, Preparable, Wire, Write } from './postgres-wire.ts'
 
 /**
- * The `sql` of the package `postgres`, 3.4 or newer. Both forms of `begin` stand here because `Tx` is
- * inferred only from the whole set.
+ * The `sql` of the package `postgres`, 3.4. Both forms of `begin` stand here because `Tx` is inferred
+ * only from the whole set.
  */
 export interface PostgresJs<Tx> {
   // biome-ignore lint/suspicious/noExplicitAny: what the driver declares.
   begin(fn: (sql: Tx) => any): Promise<any>
   // biome-ignore lint/suspicious/noExplicitAny: what the driver declares.
   begin(options: string, fn: (sql: Tx) => any): Promise<any>
-  // biome-ignore lint/suspicious/noExplicitAny: its own type of this one names itself again.
-  reserve(): Promise<any>
-}
-
-/** The driver's connection, as its option `onexecute` hands it out. */
-interface Connection {
-  onclose?: ((error: unknown) => void) | null
-  terminate(): void
-}
-
-/** What a reserved connection is called by. */
-interface Reserved {
-  unsafe(text: string, values: readonly unknown[], options: object): Lazy
-  release(): void
-}
-
-/** What we read of a result: a list of rows, which here are lists of buffers. */
-type Result = readonly (readonly (Uint8Array | null)[])[] & {
-  readonly command?: string
-  readonly columns?: readonly { readonly name: string }[] | null
 }
 
 export function isPostgresJs(sql: unknown): sql is PostgresJs<unknown> {
-  const { begin, reserve } = (sql ?? {}) as Partial<PostgresJs<unknown>>
-  return typeof begin === 'function' && typeof reserve === 'function'
+  const { begin, unsafe } = (sql ?? {}) as { begin?: unknown; unsafe?: unknown }
+  return typeof sql === 'function' && typeof begin === 'function' && typeof unsafe === 'function'
 }
 
-/** How long a request for a connection may wait before it is made again. It doubles. */
-const ASK_AGAIN_MS = 200
-/** 200 ms to 100 s. */
-const ASK_AGAIN_MAX = 10
+/**
+ * How a server ends a session. The driver keeps such an error when a statement was on its way, and
+ * rejects with it the first query of the next session, which it then does not send.
+ */
+const LAST_WORDS = /^(?:57P01|57P02|57P05|25P03|25P04)$/
+/** Each try uses up one such error; few pools have more connections. */
+const TRIES_MAX = 32
 
-export function postgresJsDriver<Tx>(sql: PostgresJs<Tx>, seams: Seams): Driver<Tx> {
+export function postgresJsDriver<Tx>(pool: PostgresJs<Tx>): Driver<Tx> {
+  const sql = pool as unknown as Sql
+  if (typeof sql.unsafe('').handler !== 'function') throw unknownDriver()
   // A pooler in transaction mode is used with this setting, and would lose what was prepared.
   const { prepare } = (sql as { options?: { prepare?: unknown } }).options ?? {}
   const canPrepare = prepare !== false
   return {
-    pool: sql,
-    async lend() {
-      return new ReservedConnection<Tx>(await reserve(sql, seams), canPrepare)
+    pool,
+    async lend(begin) {
+      if (begin === null) return new LooseConnection<Tx>(sql, canPrepare)
+      for (let tries = 1; ; tries++) {
+        const wire = new HeldConnection<Tx>(sql, canPrepare)
+        try {
+          await wire.begin(begin)
+          return wire
+        } catch (error) {
+          if (wire.wasHeld || tries === TRIES_MAX || !LAST_WORDS.test(sqlState(error) ?? '')) {
+            throw error
+          }
+        }
+      }
     },
     inside(tx): Ask {
       const unsafe = unsafeOf(tx)
-      return async (text, values) => answerOf(await unsafe(inlined(text, values), [], {}).raw())
+      return async (text, values) => answerOf(await unsafe(inlined(text, values), []).raw())
     },
     writeInside(tx): Write {
       const unsafe = unsafeOf(tx)
@@ -87,51 +85,21 @@ export function postgresJsDriver<Tx>(sql: PostgresJs<Tx>, seams: Seams): Driver<
 }
 
 /** @throws InvalidArgumentError when `tx` is no transaction of the driver. */
-function unsafeOf(tx: unknown): Reserved['unsafe'] {
-  const { unsafe, savepoint, begin } = (tx ?? {}) as Partial<Lent>
-  if (typeof unsafe !== 'function' || typeof savepoint !== 'function' || begin !== undefined) {
+function unsafeOf(tx: unknown): Sql['unsafe'] {
+  const own = (tx ?? {}) as Partial<Record<'unsafe' | 'savepoint' | 'begin', unknown>>
+  if (typeof own.unsafe !== 'function' || typeof own.savepoint !== 'function' || own.begin) {
     throw new InvalidArgumentError('tx', tx, 'the sql that begin() gives to its function')
   }
-  return unsafe
+  return (tx as Sql).unsafe
 }
 
-/** What tells a transaction of the driver from its pool. */
-type Lent = Pick<Reserved, 'unsafe'> & { savepoint: unknown; begin: unknown }
-
-/** The first connection that any of several requests gets; the others are given back when they come. */
-function reserve<Tx>(sql: PostgresJs<Tx>, seams: Seams): Promise<Reserved> {
-  return new Promise((resolve, reject) => {
-    let isSettled = false
-    let cancelTimer = (): void => undefined
-    const settle = (): void => {
-      isSettled = true
-      cancelTimer()
-    }
-    const ask = (times: number): void => {
-      request(sql).then(
-        (reserved) => {
-          if (isSettled) return reserved.release()
-          settle()
-          resolve(reserved)
-        },
-        (error) => {
-          settle()
-          reject(error)
-        },
-      )
-      if (times === ASK_AGAIN_MAX) return
-      cancelTimer = seams.after(ASK_AGAIN_MS * 2 ** times, () => ask(times + 1))
-    }
-    ask(0)
-  })
+/** What we read of a result: a list of rows, which here are lists of buffers. */
+type Result = readonly (readonly (Uint8Array | null)[])[] & {
+  readonly command?: string
+  readonly columns?: readonly { readonly name: string }[] | null
 }
 
-/** Whatever the driver throws rejects here. */
-async function request<Tx>(sql: PostgresJs<Tx>): Promise<Reserved> {
-  return sql.reserve()
-}
-
-const ROW_TEXT = new TextDecoder()
+const CELL = new TextDecoder()
 
 /**
  * Rows by column name. The buffers are what the server sent: the user's own parsers and transforms
@@ -146,25 +114,92 @@ function answerOf(answered: unknown): PgAnswer {
     return Object.fromEntries(
       names.map((name, index) => {
         const cell = cells[index] ?? null
-        return [name, cell === null ? null : ROW_TEXT.decode(cell)]
+        return [name, cell === null ? null : CELL.decode(cell)]
       }),
     )
   })
   return { rows, command: result.command }
 }
 
-class ReservedConnection<Tx> implements Wire<Tx> {
+/** For statements outside of any transaction: each goes to whichever connection is free. */
+class LooseConnection<Tx> implements Wire<Tx> {
   readonly tx: Tx
-  readonly #reserved: Reserved
-  readonly #gate = new Gate()
+  readonly #sql: Sql
   readonly #canPrepare: boolean
-  #connection: Connection | null = null
+  #query: Lazy | null = null
+
+  constructor(sql: Sql, canPrepare: boolean) {
+    this.tx = sql as unknown as Tx
+    this.#sql = sql
+    this.#canPrepare = canPrepare
+  }
+
+  async query(text: string, values: string[] = []): Promise<PgAnswer> {
+    this.#query = this.#sql.unsafe(inlined(text, values), []).raw()
+    return answerOf(await this.#query)
+  }
+
+  readonly write: Write = async ({ text }, values) => {
+    this.#query = this.#sql.unsafe(text, values, { prepare: this.#canPrepare }).raw()
+    return answerOf(await this.#query)
+  }
+
+  open(): never {
+    throw new TypeError('no transaction was asked for when this connection was lent')
+  }
+
+  status(): string {
+    return 'I'
+  }
+
+  listen(): void {}
+
+  giveBack(): void {}
+
+  destroy(): void {
+    const query = this.#query
+    query?.reject(new Error('PostgreSQL: no answer in time'))
+    // One that still waits for a connection would be sent when nobody expects it any more.
+    if (query?.state === null) void query.canceller?.(query)
+  }
+}
+
+/** A connection from BEGIN to the end of its transaction. */
+class HeldConnection<Tx> implements Wire<Tx> {
+  readonly tx: Tx
+  readonly #sql: Sql
+  readonly #canPrepare: boolean
+  readonly #gate = new Gate()
+  #began: PromiseLike<unknown> = Promise.resolve()
   #tell: (error: unknown) => void = () => undefined
 
-  constructor(reserved: Reserved, canPrepare: boolean) {
-    this.#reserved = reserved
+  constructor(sql: Sql, canPrepare: boolean) {
+    this.#sql = sql
     this.#canPrepare = canPrepare
-    this.tx = transactionOf<Tx>(reserved, this.#gate)
+    this.tx = transactionOf<Tx>(sql, this.#gate)
+  }
+
+  /**
+   * Resolves when the connection is ours. BEGIN is then written but not sent yet, so that what follows
+   * at once travels with it; unless the connection was busy with queries of others, which it would be
+   * sent behind: then the server has answered BEGIN.
+   */
+  begin(text: string): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const onexecute = (connection: Connection): false => {
+        this.#gate.hold(connection, this.#onClose)
+        if (query.active) resolve()
+        return false
+      }
+      const query = this.#sql.unsafe(text, [], { onexecute })
+      this.#began = Promise.resolve(query)
+      this.#began.then(() => resolve(), reject)
+    })
+  }
+
+  /** Whether BEGIN was written to a connection. */
+  get wasHeld(): boolean {
+    return this.#gate.wasHeld
   }
 
   listen(tell: (error: unknown) => void): void {
@@ -172,74 +207,42 @@ class ReservedConnection<Tx> implements Wire<Tx> {
   }
 
   async query(text: string, values: string[] = []): Promise<PgAnswer> {
-    return this.#answerOf(await this.#send(inlined(text, values)))
+    return answerOf(await this.#send(inlined(text, values)))
   }
 
-  /**
-   * The driver asks for the types of its arguments first, and hands out no connection with such a
-   * statement; so one without arguments goes before it, in the same flight.
-   */
-  readonly write: Write = async ({ text }, values) => {
-    const before = this.#connection === null ? this.#send('SELECT') : undefined
-    const sent = this.#send(text, values, this.#canPrepare)
-    const [, settled] = await Promise.allSettled([before, sent])
-    if (settled.status === 'rejected') throw settled.reason
-    return this.#answerOf(settled.value)
-  }
+  readonly write: Write = async ({ text }, values) =>
+    answerOf(await this.#send(text, values, this.#canPrepare))
 
   /**
-   * Two messages in one flight. If BEGIN alone failed, the claim stands alone: it raises a fence to a
-   * token that was granted, which is nobody's loss.
+   * If BEGIN alone fails, the claim stands alone: it raises a fence to a token that was granted, which
+   * is nobody's loss.
    */
-  async open(begin: string, statement: Preparable, values: string[]): Promise<PgAnswer> {
-    const began = this.#send(begin)
-    const opened = this.#canPrepare
-      ? this.#send(statement.text, values)
-      : this.#send(inlined(statement.text, values))
-    const [first, second] = await Promise.allSettled([began, opened])
+  async open({ text }: Preparable, values: string[]): Promise<PgAnswer> {
+    const opened = this.#canPrepare ? this.#send(text, values) : this.#send(inlined(text, values))
+    const [first, second] = await Promise.allSettled([this.#began, opened])
     if (first.status === 'rejected') throw first.reason
     if (second.status === 'rejected') throw second.reason
-    return this.#answerOf(second.value)
+    return answerOf(second.value)
   }
 
-  status(): null {
-    return null
+  /** The driver takes the connection back as soon as the server says that no transaction is open. */
+  status(): string {
+    return this.#gate.isHeld ? 'T' : 'I'
   }
 
   giveBack(): void {
-    if (this.#connection !== null) this.#connection.onclose = null
+    if (this.#gate.isHeld) this.destroy()
     this.#gate.shut()
-    this.#reserved.release()
   }
 
+  /** The driver rejects what is on its way before the gate does, because its error says more. */
   destroy(): void {
-    // The driver rejects what is on its way first: its error says more than the gate's.
-    if (this.#connection === null) this.#reserved.release()
-    else this.#connection.terminate()
+    this.#gate.terminate()
     this.#gate.shut()
   }
 
-  #send(
-    text: string,
-    values: unknown[] = [],
-    prepare: boolean = values.length > 0,
-  ): PromiseLike<unknown> {
-    const options = { prepare, onexecute: this.#onExecute }
-    return this.#gate.pass(this.#reserved.unsafe(text, values, options).raw()).execute()
-  }
-
-  #answerOf(answered: unknown): PgAnswer {
-    if (this.#connection === null) throw unknownDriver()
-    return answerOf(answered)
-  }
-
-  /** The driver goes on only if it is told so. */
-  readonly #onExecute = (connection: Connection): true => {
-    if (this.#connection === null) {
-      this.#connection = connection
-      connection.onclose = this.#onClose
-    }
-    return true
+  #send(text: string, values: unknown[] = [], prepare = values.length > 0): PromiseLike<unknown> {
+    return this.#gate.pass(this.#sql.unsafe(text, values, { prepare })).raw()
   }
 
   readonly #onClose = (error: unknown): void => {

@@ -41,8 +41,8 @@ export interface Wire<Tx> {
   /** Several statements without arguments are one round trip; the last one's answer counts. */
   query(text: string, values?: string[]): Promise<PgAnswer>
   readonly write: Write
-  /** Sends `begin` and then `statement`, in one round trip as a rule. A failure leaves both undone. */
-  open(begin: string, statement: Preparable, values: string[]): Promise<PgAnswer>
+  /** As `query`, for a statement that begins many transactions. */
+  open(statement: Preparable, values: string[]): Promise<PgAnswer>
   /** Of the transaction: I none, T in one, E in a failed one; null: the driver does not tell. */
   status(): string | null
   /** Calls `tell` with whatever ends the connection while no statement is on its way. */
@@ -56,7 +56,11 @@ export interface Wire<Tx> {
 export interface Driver<Tx> {
   /** The user's own object: guards on one pool know each other by it. */
   readonly pool: object
-  lend(): Promise<Wire<Tx>>
+  /**
+   * @param begin Goes out before the first statement, in one round trip with it as a rule. Null: there
+   *   is no transaction.
+   */
+  lend(begin: string | null): Promise<Wire<Tx>>
   /**
    * For statements inside a transaction that the user began.
    *

@@ -42,15 +42,14 @@ export function postgresGuard<C extends PgClient>(
   options?: PostgresGuardOptions,
 ): PostgresGuard<C>
 /**
- * The same for the driver `postgres`, 3.4 or newer.
+ * The same for the driver `postgres` (postgres.js) 3.4.
  *
- * The function given to `transaction` gets what `sql.begin` would give it, on a reserved connection;
- * without `prepare` and `file`, which a guard could not answer for, and with a `notify` that goes out
- * with COMMIT. A statement after the lease is lost is refused, whenever it was written down. The driver
+ * The function given to `transaction` gets what `sql.begin` would give it; without `prepare` and
+ * `file`, which a guard could not answer for, and with a `notify` that goes out with COMMIT. A statement after the lease is lost is refused, whenever it was written down. The driver
  * can close a connection, but not cut one that hangs: its place in the pool is taken until TCP gives
  * it up.
  *
- * @param sql Yours, and it stays yours: the guard reserves one connection for each call.
+ * @param sql Yours, and it stays yours: the guard takes one connection for each call.
  * @throws InvalidArgumentError naming the option that is wrong.
  */
 export function postgresGuard<Tx>(

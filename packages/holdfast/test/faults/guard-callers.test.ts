@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { fenced } from '../../src/testkit/guard-suite-harness.ts'
 import { type PostgresStand, startPostgresStand } from '../support/postgres.ts'
+import { DRIVERS, openBy } from '../support/postgres-drivers.ts'
 
 let stand: PostgresStand
 
@@ -10,11 +11,11 @@ beforeAll(async () => {
 
 afterAll(() => stand.stop())
 
-describe('a guarded call inside another one of the same lease', () => {
+describe.each(DRIVERS)('a guarded call by %s inside another one of the same lease', (driver) => {
   // It waited for the one around it, which waited for it, while the watchdog kept the lock for ever.
   it('is refused at once, and the one around it goes on', async () => {
-    const { guard, close } = await stand.open()
-    const lease = fenced('callers:nested', 5n)
+    const { guard, close } = await openBy(driver, stand)
+    const lease = fenced(`callers:nested:${driver}`, 5n)
     const inner = await guard.transaction(lease, async () => {
       const claimed = await guard.claim(lease).catch((error: unknown) => error)
       const nested = guard.transaction(lease, async () => 'never')
@@ -26,13 +27,13 @@ describe('a guarded call inside another one of the same lease', () => {
   })
 
   it('is no such thing for another record, nor after the one around it has ended', async () => {
-    const { guard, close } = await stand.open()
-    const lease = fenced('callers:outer', 5n)
+    const { guard, close } = await openBy(driver, stand)
+    const lease = fenced(`callers:outer:${driver}`, 5n)
     let later: Promise<unknown> = Promise.resolve()
     const seq = await guard.transaction(lease, async () => {
       const wait = new Promise((resolve) => setTimeout(resolve, 300))
       later = wait.then(() => guard.claim(lease))
-      return (await guard.claim(fenced('callers:inner', 5n))).seq
+      return (await guard.claim(fenced(`callers:inner:${driver}`, 5n))).seq
     })
     expect(seq).toBe(1n)
     expect(await later).toEqual({ seq: 2n })
@@ -60,6 +61,17 @@ describe('a caller of the guard without types', () => {
       })
     }
     expect(await guard.highest('callers:pool')).toBeNull()
+    await close()
+  })
+
+  it('who passes a client outside any transaction is told so, and nothing is claimed', async () => {
+    const { guard, pool, close } = await stand.open()
+    const client = await pool.connect()
+    await client.query('SELECT 1')
+    const outside = guard.claim(fenced('callers:outside', 5n), client)
+    await expect(outside).rejects.toMatchObject({ code: 'INVALID_ARGUMENT', option: 'tx' })
+    client.release()
+    expect(await guard.highest('callers:outside')).toBeNull()
     await close()
   })
 

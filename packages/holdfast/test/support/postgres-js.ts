@@ -2,9 +2,9 @@
 import postgres from 'postgres'
 import { systemSeams } from '../../src/core/seams.ts'
 import { postgresGuardWith } from '../../src/guards/postgres/guard.ts'
-import type { PostgresGuard, PostgresIsolation } from '../../src/guards/postgres.ts'
-import type { GuardRequest, OpenGuard } from '../../src/testkit/guard-suite-harness.ts'
-import { CONNECTIONS_MAX, type PostgresStand } from './postgres.ts'
+import type { PostgresIsolation } from '../../src/guards/postgres.ts'
+import type { GuardRequest } from '../../src/testkit/guard-suite-harness.ts'
+import { CONNECTIONS_MAX, type OpenSql, type PostgresStand, type Row } from './postgres.ts'
 
 export type Tx = postgres.TransactionSql
 export type JsOptions = Readonly<{
@@ -14,10 +14,7 @@ export type JsOptions = Readonly<{
 }>
 type Asked = postgres.Sql | Tx
 
-export type OpenPostgresJs = OpenGuard<Tx> & {
-  readonly sql: postgres.Sql
-  readonly guard: PostgresGuard<Tx>
-}
+export type OpenPostgresJs = OpenSql<Tx> & { readonly sql: postgres.Sql }
 
 export function openSql(
   { server }: PostgresStand,
@@ -63,16 +60,19 @@ export function openPostgresJs(
     entriesIn: (tx, resource) => readEntries(tx, resource),
     entries: (resource) => readEntries(sql, resource),
     fail: async (tx) => tx`SELECT 1 / 0`,
-    begin: () => beginOwn(sql),
+    run: async (tx, text, values) => tx.unsafe<Row[]>(text, [...(values ?? [])]),
+    outside: async (text, values) => sql.unsafe<Row[]>(text, [...(values ?? [])]),
+    begin: (isolation = 'read committed') => beginOwn(sql, isolation),
     close: () => sql.end({ timeout: 1 }),
   }
 }
 
 /** The driver ends a transaction when its function does, so the function waits to be told how. */
-function beginOwn(sql: postgres.Sql): ReturnType<OpenPostgresJs['begin']> {
+function beginOwn(sql: postgres.Sql, isolation: string): ReturnType<OpenPostgresJs['begin']> {
   const rolledBack = new Error('rolled back on purpose')
   return new Promise((resolve, reject) => {
     const ended = sql.begin(
+      `isolation level ${isolation}`,
       (tx) =>
         new Promise<void>((commit, fail) => {
           const end = async (how: () => void): Promise<void> => {

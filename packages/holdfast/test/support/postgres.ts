@@ -4,7 +4,11 @@ import { type PostgresServer, startPostgres } from '../../../cli/src/lab/servers
 import { systemSeams } from '../../src/core/seams.ts'
 import { postgresGuardWith } from '../../src/guards/postgres/guard.ts'
 import type { PostgresGuard, PostgresIsolation } from '../../src/guards/postgres.ts'
-import type { GuardRequest, OpenGuard } from '../../src/testkit/guard-suite-harness.ts'
+import type {
+  GuardRequest,
+  OpenGuard,
+  OwnTransaction,
+} from '../../src/testkit/guard-suite-harness.ts'
 
 /** Fewer than the calls that a check makes at once: a connection that is not given back shows. */
 export const CONNECTIONS_MAX = 4
@@ -22,10 +26,19 @@ export interface PostgresStand {
   stop(): Promise<void>
 }
 
-export type OpenPostgres = OpenGuard<pg.PoolClient> & {
-  readonly pool: pg.Pool
-  readonly guard: PostgresGuard<pg.PoolClient>
+/** What tests ask of a guard's connections, whichever driver they are by. */
+export interface OpenSql<Tx> extends OpenGuard<Tx> {
+  readonly guard: PostgresGuard<Tx>
+  /** One statement inside `tx`. */
+  run(tx: Tx, text: string, values?: readonly string[]): Promise<readonly Row[]>
+  /** One statement of its own, on any connection of the pool. */
+  outside(text: string, values?: readonly string[]): Promise<readonly Row[]>
+  begin(isolation?: string): Promise<OwnTransaction<Tx>>
 }
+
+export type Row = Readonly<Record<string, unknown>>
+
+export type OpenPostgres = OpenSql<pg.PoolClient> & { readonly pool: pg.Pool }
 
 export async function startPostgresStand(): Promise<PostgresStand> {
   const server = await startPostgres()
@@ -78,9 +91,11 @@ function openGuard(server: PostgresServer, request: GuardRequest): OpenPostgres 
     entriesIn: (tx, resource) => readEntries(tx, resource),
     entries: (resource) => readEntries(pool, resource),
     fail: (tx) => tx.query('SELECT 1 / 0'),
-    async begin() {
+    run: async (tx, text, values) => (await tx.query(text, [...(values ?? [])])).rows,
+    outside: async (text, values) => (await pool.query(text, [...(values ?? [])])).rows,
+    async begin(isolation = 'read committed') {
       const tx = await pool.connect()
-      await tx.query('BEGIN')
+      await tx.query(`BEGIN ISOLATION LEVEL ${isolation}`)
       const end = async (text: string): Promise<void> => {
         await tx.query(text)
         tx.release()

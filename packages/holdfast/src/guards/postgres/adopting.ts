@@ -6,12 +6,11 @@
 import type { Ask } from '../../clients/postgres-wire.ts'
 import { TokenSourceError } from '../../core/errors.ts'
 import { type Claimed, claimByParts, type Opening, readRow } from './claiming.ts'
-import { beginText, claimValues, limitsText } from './statements.ts'
+import { claimValues, limitsText } from './statements.ts'
 
-export async function beginAndAdopt(opening: Opening): Promise<Claimed> {
+export async function boundAndAdopt(opening: Opening): Promise<Claimed> {
   const { session, statements, claim, fenced, limitMs, answerMs } = opening
-  const begin = `${beginText('read committed')}; ${limitsText(limitMs)}`
-  await session.send(begin, undefined, answerMs)
+  await session.send(limitsText(limitMs), undefined, answerMs)
   const ask: Ask = (text, values) => session.send(text, values, answerMs)
   for (let tries = 1; ; tries++) {
     const row = readRow((await ask(statements.readLocked, [claim.resource])).rows[0])

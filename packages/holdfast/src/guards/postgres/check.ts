@@ -64,7 +64,7 @@ export async function check<Tx>(
 ): Promise<PostgresCheck> {
   const { schema, timeoutMs, columns } = parts.settings
   const named = tables.map(readTable)
-  const session = await borrow(parts.driver, timeoutMs, parts.deadlines)
+  const session = await borrow(parts.driver, timeoutMs, parts.deadlines, null)
   try {
     const findings = new Findings()
     const role = await currentRole(session, timeoutMs)

@@ -21,9 +21,8 @@ import {
   TokenSourceError,
 } from '../../core/errors.ts'
 import { reportStale } from '../../core/guard.ts'
-import type { PostgresIsolation } from './options.ts'
 import type { Session } from './session.ts'
-import { beginText, type Claim, claimValues, type Statements } from './statements.ts'
+import { type Claim, claimValues, type Statements } from './statements.ts'
 
 /** The fence's record of one resource. */
 export type FenceRow = Readonly<{
@@ -104,7 +103,6 @@ export function repeatOrRefusal(row: FenceRow, claim: Claim, fenced: Fenced): bi
 export interface Opening {
   readonly session: Session<unknown>
   readonly statements: Statements
-  readonly isolation: PostgresIsolation | undefined
   readonly claim: Claim
   readonly fenced: Fenced
   readonly limitMs: number
@@ -112,12 +110,11 @@ export interface Opening {
   readonly answerMs: number
 }
 
-/** Begins a transaction, bounds it and claims in it. */
-export async function beginAndClaim(opening: Opening): Promise<Claimed> {
+/** The first statement of a transaction: bounds it and claims. */
+export async function boundAndClaim(opening: Opening): Promise<Claimed> {
   const { session, statements, claim, fenced, limitMs, answerMs } = opening
-  const begin = beginText(opening.isolation)
   const values = [...claimValues(claim), String(limitMs)]
-  const { rows } = await session.open(begin, statements.boundedClaim, values, answerMs)
+  const { rows } = await session.open(statements.boundedClaim, values, answerMs)
   const seq = drawnSeq(rows[0])
   if (seq !== null) return { seq, repeat: false }
   const ask: Ask = (text, values) => session.send(text, values, answerMs)

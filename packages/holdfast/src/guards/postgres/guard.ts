@@ -6,10 +6,10 @@ import type { Fenced } from '../../core/backend.ts'
 import { InvalidArgumentError, OutcomeUnknownError } from '../../core/errors.ts'
 import type { TransactionalGuard } from '../../core/guard.ts'
 import { type Seams, systemSeams } from '../../core/seams.ts'
-import { beginAndAdopt } from './adopting.ts'
+import { boundAndAdopt } from './adopting.ts'
 import { type Call, callOf, inTurn, type Parts, partsOf } from './call.ts'
 import { check, type PostgresCheck } from './check.ts'
-import { beginAndClaim, type Claimed, claimByParts, readRow } from './claiming.ts'
+import { boundAndClaim, type Claimed, claimByParts, readRow } from './claiming.ts'
 import { type PostgresWrite, readWrite } from './column-write.ts'
 import { columnsDdl, readTable } from './columns.ts'
 import { migrate } from './migrate.ts'
@@ -89,12 +89,12 @@ export function postgresGuardWith(
   options: PostgresGuardOptions | undefined,
   seams: Seams = systemSeams,
 ): PostgresGuard<never> {
-  return new PoolGuard(partsOf(driverOf(pool, seams), readGuardOptions(options), seams))
+  return new PoolGuard(partsOf(driverOf(pool), readGuardOptions(options), seams))
 }
 
-function driverOf(pool: unknown, seams: Seams): Driver<never> {
+function driverOf(pool: unknown): Driver<never> {
   if (isPgPool(pool)) return pgDriver(pool) as Driver<never>
-  if (isPostgresJs(pool)) return postgresJsDriver(pool, seams) as Driver<never>
+  if (isPostgresJs(pool)) return postgresJsDriver(pool) as Driver<never>
   const allowed = 'a Pool of pg, or anything with its connect(); or the sql of postgres 3.4'
   throw new InvalidArgumentError('pool', pool, allowed)
 }
@@ -126,7 +126,7 @@ class PoolGuard<Tx> implements PostgresGuard<Tx> {
     call.bound.assertValid()
     if (tx !== undefined) return this.#claimIn(tx, call)
     const work = async (_tx: Tx, { seq }: Claimed): Promise<{ seq: bigint }> => ({ seq })
-    return inTurn(this.#parts, call, () => runGuarded(this.#parts, call, beginAndClaim, work))
+    return inTurn(this.#parts, call, () => runGuarded(this.#parts, call, boundAndClaim, work))
   }
 
   async transaction<T>(lease: Fenced, fn: (tx: Tx) => Promise<T>): Promise<T> {
@@ -137,20 +137,20 @@ class PoolGuard<Tx> implements PostgresGuard<Tx> {
       if (repeat) throw new OutcomeUnknownError('this very call was committed before')
       return fn(tx)
     }
-    return inTurn(this.#parts, call, () => runGuarded(this.#parts, call, beginAndClaim, work))
+    return inTurn(this.#parts, call, () => runGuarded(this.#parts, call, boundAndClaim, work))
   }
 
   async adopt(lease: Fenced): Promise<void> {
     const call = callOf(this.#parts, lease)
     call.bound.assertValid()
     const work = async (): Promise<void> => undefined
-    return inTurn(this.#parts, call, () => runGuarded(this.#parts, call, beginAndAdopt, work))
+    return inTurn(this.#parts, call, () => runGuarded(this.#parts, call, boundAndAdopt, work))
   }
 
   async highest(resource: string): Promise<Omit<Fenced, 'lockName'> | null> {
     storableText('resource', resource)
     const { driver, statements, settings, deadlines } = this.#parts
-    const session = await borrow(driver, settings.timeoutMs, deadlines)
+    const session = await borrow(driver, settings.timeoutMs, deadlines, null)
     try {
       const { rows } = await session.send(statements.read, [resource], settings.timeoutMs)
       session.giveBack()

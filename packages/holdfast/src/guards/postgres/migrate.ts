@@ -36,18 +36,15 @@ export async function migrate<Tx>(parts: Parts<Tx>): Promise<void> {
 }
 
 async function migrateOnce<Tx>(parts: Parts<Tx>): Promise<void> {
+  // A role that may not create anything can still find that all is there.
+  const role = await roleIfMissing(parts)
+  if (role === null) return
+  const { driver, deadlines } = parts
   const { timeoutMs, schema } = parts.settings
-  const session = await borrow(parts.driver, timeoutMs, parts.deadlines)
+  const session = await borrow(driver, timeoutMs, deadlines, beginText('read committed'))
   const answerMs = 2 * timeoutMs
   try {
-    // A role that may not create anything can still find that all is there.
-    if (await isComplete(session, schema, answerMs)) return session.giveBack()
-    const role = await currentRole(session, answerMs)
-    await session.send(
-      `${beginText('read committed')}; ${limitsText(timeoutMs)}`,
-      undefined,
-      answerMs,
-    )
+    await session.send(limitsText(timeoutMs), undefined, answerMs)
     await session.send(`SELECT pg_advisory_xact_lock(${LOCK_KEY})`, undefined, answerMs)
     // Whoever had the lock before has made it.
     if (!(await isComplete(session, schema, answerMs)))
@@ -93,6 +90,19 @@ function mayNotCreate(
   const advice = `PostgreSQL: role "${role}" may not create the ${what}, which is missing; run this as one that may:
 ${ddlOf(schema)}${grantsOf(schema, role)}-- guard.check() then says whether anything is left`
   return new BackendUnavailableError('no-permission', advice, { cause })
+}
+
+/** The role that would have to create what is missing; null: nothing is. */
+async function roleIfMissing<Tx>(parts: Parts<Tx>): Promise<string | null> {
+  const { driver, settings, deadlines } = parts
+  const answerMs = 2 * settings.timeoutMs
+  const session = await borrow(driver, settings.timeoutMs, deadlines, null)
+  try {
+    const isThere = await isComplete(session, settings.schema, answerMs)
+    return isThere ? null : await currentRole(session, answerMs)
+  } finally {
+    await session.rollBack()
+  }
 }
 
 /** @throws InvalidArgumentError when there is a table `fences` that this version cannot use. */

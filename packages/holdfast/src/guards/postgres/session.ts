@@ -73,14 +73,9 @@ export class Session<Tx> {
     return this.#within(withinMs, () => this.#wire.query(text, values))
   }
 
-  /** Begins a transaction by `begin` and sends `statement` as its first, with the same bound. */
-  open(
-    begin: string,
-    statement: Preparable,
-    values: string[],
-    withinMs: number,
-  ): Promise<PgAnswer> {
-    return this.#within(withinMs, () => this.#wire.open(begin, statement, values))
+  /** The same for a statement that begins many transactions. */
+  open(statement: Preparable, values: string[], withinMs: number): Promise<PgAnswer> {
+    return this.#within(withinMs, () => this.#wire.open(statement, values))
   }
 
   /** Sends one statement with values of the user's, with the same bound. */
@@ -98,13 +93,14 @@ export class Session<Tx> {
   }
 
   /**
-   * Ends the transaction without effect and gives the connection back, or destroys it.
+   * Ends the transaction, if one is open, without effect and gives the connection back, or destroys it.
    *
-   * @returns Whether the server answered: the connection was still good.
+   * @returns Whether the connection was still good.
    */
   async rollBack(): Promise<boolean> {
     try {
-      if (this.isUsable) await this.send('ROLLBACK', undefined, ROLLBACK_MS)
+      // Outside of a transaction the server would warn of it, and a driver may print that.
+      if (this.isUsable && this.status !== 'I') await this.send('ROLLBACK', undefined, ROLLBACK_MS)
     } catch (error) {
       // The caller has a reason of its own for the rollback, and that is what it must see.
       this.#fail(error)
@@ -131,6 +127,7 @@ export class Session<Tx> {
 /**
  * A connection from the pool.
  *
+ * @param begin See `Driver.lend`.
  * @param withinMs The pool itself may have no bound, and nobody can leave its queue: a connection
  *   that comes too late is given back at once.
  * @throws BackendUnavailableError.
@@ -139,6 +136,7 @@ export function borrow<Tx>(
   driver: Driver<Tx>,
   withinMs: number,
   deadlines: Deadlines,
+  begin: string | null,
 ): Promise<Session<Tx>> {
   return new Promise((resolve, reject) => {
     let isWaiting = true
@@ -151,11 +149,12 @@ export function borrow<Tx>(
       },
     }
     deadlines.start(wait, withinMs)
-    driver.lend().then(
+    driver.lend(begin).then(
       (wire) => {
-        if (!isWaiting) return wire.giveBack()
+        const session = new Session(wire, deadlines)
+        if (!isWaiting) return void session.rollBack()
         deadlines.stop(wait)
-        resolve(new Session(wire, deadlines))
+        resolve(session)
       },
       (error) => {
         deadlines.stop(wait)

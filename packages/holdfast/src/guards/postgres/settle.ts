@@ -57,9 +57,9 @@ async function look<Tx>(
   seq: bigint,
   restMs: number,
 ): Promise<Settled> {
-  const session = await borrow(driver, restMs, deadlines)
+  const session = await borrow(driver, restMs, deadlines, beginText('read committed'))
   try {
-    await session.send(`${beginText('read committed')}; ${limitsText(restMs)}`, undefined, restMs)
+    await session.send(limitsText(restMs), undefined, restMs)
     const probed = await session.send(statements.probe, [claim.resource], restMs)
     if (probed.rows.length > 0) return 'not-committed'
     const found = await session.send(statements.readLocked, [claim.resource], restMs)

@@ -27,6 +27,7 @@ import { type Call, type Parts, pause } from './call.ts'
 import type { Claimed, Opening } from './claiming.ts'
 import { borrow, type Session } from './session.ts'
 import { settle } from './settle.ts'
+import { beginText } from './statements.ts'
 
 /** May run several times; must not end the transaction, nor release the client. */
 export type Work<Tx, T> = (tx: Tx, claimed: Claimed) => Promise<T>
@@ -37,13 +38,6 @@ const RETRIES_MAX = 5
 const RETRY_DELAY_MS = 4
 /** The server's own time-out comes first; its answer has to travel. */
 export const ANSWER_ALLOWANCE_MS = 1000
-/**
- * For a driver that does not tell whether a transaction is open: outside of one the server refuses the
- * savepoint, and does not come to COMMIT.
- */
-const CHECKED_COMMIT = 'SAVEPOINT holdfast; COMMIT'
-const NO_TRANSACTION = '25P01'
-const TRANSACTION_FAILED = '25P02'
 /** However little validity is left, the answer to a COMMIT that was sent is worth this wait. */
 const COMMIT_MS_MIN = 1000
 
@@ -58,7 +52,7 @@ type Run<Tx> = Readonly<{
 
 type Attempt<T> = { readonly value: T } | { readonly again: unknown }
 
-/** Begins the transaction and writes the fence's record: an ordinary claim, or an adoption. */
+/** The transaction's first statements, which write the fence's record: a claim, or an adoption. */
 export type Begin = (opening: Opening) => Promise<Claimed>
 
 export async function runGuarded<Tx, T>(
@@ -88,17 +82,16 @@ async function attemptOnce<Tx, T>(
   work: Work<Tx, T>,
 ): Promise<Attempt<T>> {
   const { bound, claim, fenced } = call
-  const session = await borrowFor(parts, bound)
+  const session = await borrowFor(parts, bound, beginText(parts.settings.isolation))
   const limitMs = bound.limitMs()
   const run: Run<Tx> = { parts, call, session, limitMs, beganAtMs: parts.seams.nowMs() }
   const unwatch = onLoss(bound, () => session.destroy())
   let claimed: Claimed | null = null
   let value: T
   try {
-    const { statements, settings } = parts
     const answerMs = limitMs + ANSWER_ALLOWANCE_MS
-    const { isolation } = settings
-    const opening = { session, statements, isolation, claim, fenced, limitMs, answerMs }
+    const { statements } = parts
+    const opening = { session, statements, claim, fenced, limitMs, answerMs }
     claimed = await begin(opening)
     value = await work(session.tx, claimed)
   } catch (error) {
@@ -112,14 +105,18 @@ async function attemptOnce<Tx, T>(
 }
 
 /** The pool may keep a call waiting until its lease is over. */
-export async function borrowFor<Tx>(parts: Parts<Tx>, bound: Bound): Promise<Session<Tx>> {
+export async function borrowFor<Tx>(
+  { driver, deadlines }: Parts<Tx>,
+  bound: Bound,
+  begin: string | null,
+): Promise<Session<Tx>> {
   let session: Session<Tx> | null = null
   try {
-    session = await borrow(parts.driver, bound.remainingMs(), parts.deadlines)
+    session = await borrow(driver, bound.remainingMs(), deadlines, begin)
     bound.assertValid()
     return session
   } catch (error) {
-    session?.giveBack()
+    await session?.rollBack()
     bound.assertValid()
     throw error
   }
@@ -133,7 +130,10 @@ async function commit<Tx, T>(run: Run<Tx>, claimed: Claimed, value: T): Promise<
   }
   if (session.status === 'I') {
     session.giveBack()
-    throw endedByFn()
+    throw new OutcomeUnknownError(
+      'the function given to transaction() ended the transaction itself: what it did before was ' +
+        'applied or rolled back by that, and what it did after was not guarded',
+    )
   }
   const lost = call.bound.loss()
   if (lost !== null) {
@@ -142,8 +142,7 @@ async function commit<Tx, T>(run: Run<Tx>, claimed: Claimed, value: T): Promise<
   }
   try {
     const withinMs = Math.max(call.bound.remainingMs(), COMMIT_MS_MIN)
-    const text = session.status === null ? CHECKED_COMMIT : 'COMMIT'
-    const { command } = await session.send(text, undefined, withinMs)
+    const { command } = await session.send('COMMIT', undefined, withinMs)
     session.giveBack()
     if (command === 'ROLLBACK') throw swallowed()
     return { value }
@@ -151,13 +150,6 @@ async function commit<Tx, T>(run: Run<Tx>, claimed: Claimed, value: T): Promise<
     if (error instanceof InvalidArgumentError) throw error
     return commitFailed(run, claimed, value, error)
   }
-}
-
-function endedByFn(): OutcomeUnknownError {
-  return new OutcomeUnknownError(
-    'the function given to transaction() ended the transaction itself: what it did before was ' +
-      'applied or rolled back by that, and what it did after was not guarded',
-  )
 }
 
 /** COMMIT was sent and not confirmed. */
@@ -169,12 +161,10 @@ async function commitFailed<Tx, T>(
 ): Promise<Attempt<T>> {
   const { parts, call, session, limitMs } = run
   // The server refused it only if it says so and the session goes on. A driver that merely stopped
-  // waiting would get its answer to a ROLLBACK too, behind the COMMIT's.
+  // waiting would get its answer to a later statement too, behind the COMMIT's.
   const state = sqlState(error)
   if (state !== null && (await session.rollBack())) {
     if (isSerializationFailure(error)) return { again: error }
-    if (state === NO_TRANSACTION) throw endedByFn()
-    if (state === TRANSACTION_FAILED) throw swallowed()
     throw explain(run, error, true, true)
   }
   session.destroy()
@@ -260,7 +250,6 @@ export function claimFailedInside(schema: string, resource: string, error: unkno
   }
   // A serialization failure, a cancel and a transaction that failed before (25P02) are for whoever
   // began the transaction.
-  const isTheirs =
-    isSerializationFailure(error) || state === '57014' || state === TRANSACTION_FAILED
+  const isTheirs = isSerializationFailure(error) || state === '57014' || state === '25P02'
   return isTheirs ? error : claimFailed(schema, error)
 }

@@ -141,7 +141,7 @@ export class ColumnUpdates<Tx> {
 
   /** One statement on a connection of its own, and why it was refused. */
   async #send(writing: Writing, seqMax: bigint): Promise<Answer> {
-    const session = await borrowFor(this.#parts, writing.call.bound)
+    const session = await borrowFor(this.#parts, writing.call.bound, null)
     return exchangeOn(session, writing, seqMax, writing.call.bound.limitMs())
   }
 
@@ -153,7 +153,7 @@ export class ColumnUpdates<Tx> {
       const restMs = Math.floor(untilMs - seams.nowMs())
       if (restMs <= 0) throw unknown(writing, cause)
       try {
-        const session = await borrow(driver, restMs, deadlines)
+        const session = await borrow(driver, restMs, deadlines, null)
         // Once the lease is over nothing more is sent for it; the row may still tell.
         const answer = await (bound.loss() === null
           ? exchangeOn(session, writing, seqMax, restMs)
