@@ -232,7 +232,14 @@ describe('a primary of a cluster that is killed', () => {
     await cutReplicas(nodeOf(cluster, 1).port)
     const lost = await acquired(one.backend, `${TAG}lost`, { ttlMs: LONG_MS })
     const gone = await acquired(one.backend, `${TAG}gone`, { ttlMs: LONG_MS })
+    const fresh = await openProgram('ioredis 6', cluster)
+    ends.push(fresh.end)
+    nodeOf(cluster, 1).freeze()
+    // Its first request asks for the client's prefix; the one that takes the lock is never sent.
+    const first = fresh.backend.tryAcquire(request(`${TAG}first`)).catch(({ code }) => code)
+    await sleep(200)
     await nodeOf(cluster, 1).kill()
+    expect(await first).toBe('BACKEND_UNAVAILABLE')
     await promoted(nodeOf(cluster, 4))
 
     const next = await other.locks.acquire(lost.lockName, { waitMs: FAILOVER_MS_MAX })

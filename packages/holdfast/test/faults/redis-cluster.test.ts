@@ -274,16 +274,14 @@ describe('locks in a cluster', () => {
 
   // What docs/backends/redis.md says of ioredis' queue: why that one setting differs from one Redis.
   it('can be acquired at once by ioredis with its queue, and not without it', async () => {
+    const nodes = cluster.nodes.map(({ port }) => ({ host: '127.0.0.1', port }))
     for (const enableOfflineQueue of [true, false]) {
-      const client = new Cluster(
-        cluster.nodes.map(({ port }) => ({ host: '127.0.0.1', port })),
-        {
-          enableOfflineQueue,
-        },
-      )
+      const client = new Cluster(nodes, { enableOfflineQueue, retryDelayOnFailover: 0 })
       ends.push(() => client.disconnect())
       await until(() => client.status === 'ready', 'the client is connected')
       const backend = redisBackend(client, { subscriber: false })
+      // By now one node is connected, or two, of the three that the names need.
+      await acquired(backend, `first:${enableOfflineQueue}`)
       const outcomes = await Promise.allSettled(
         Array.from({ length: 30 }, (_, index) =>
           acquired(backend, `${enableOfflineQueue}${index}`),

@@ -47,7 +47,7 @@ import { type LockKeys, RedisKeys } from './keys.ts'
 import { RedisLooking } from './looking.ts'
 import { type RedisOptions, readRedisOptions } from './options.ts'
 import { confirmed } from './replicas.ts'
-import { failureOf, textsOf, tokenOf } from './replies.ts'
+import { failAsNotSent, failureOf, textsOf, tokenOf } from './replies.ts'
 import { ACQUIRE } from './scripts/acquire.ts'
 import { CANCEL } from './scripts/cancel.ts'
 import { HAND_OVER } from './scripts/hand-over.ts'
@@ -355,7 +355,7 @@ class RedisBackend implements Backend {
 
   /** In a cluster keys depend on the client's prefix: the store is asked for it before all else. */
   async #learnKeys(lockName: string): Promise<LockKeys> {
-    await this.#askFacts(lockName)
+    await this.#askFacts(lockName).catch(failAsNotSent)
     const keys = this.#keys.of(lockName)
     assert(keys !== null, 'the store has told what the client puts before keys')
     return keys

@@ -1,6 +1,11 @@
 /** Replies of our own scripts, whose texts some clients give as Buffers. */
 import { assert } from '../../core/assert.ts'
-import { BackendUnavailableError, type LockError, NotALockError } from '../../core/errors.ts'
+import {
+  BackendUnavailableError,
+  type LockError,
+  NotALockError,
+  OutcomeUnknownError,
+} from '../../core/errors.ts'
 import { parseToken } from '../../core/token.ts'
 
 /** The texts of a reply; numbers become decimal text. */
@@ -23,4 +28,11 @@ export function failureOf([kind = '', key = '', found = '']: readonly string[]):
 export function tokenOf(reply: unknown): bigint | null {
   if (typeof reply !== 'number') return parseToken(String(reply))
   return Number.isSafeInteger(reply) && reply > 0 ? BigInt(reply) : null
+}
+
+/** For a question before a request: whatever became of the question, the request was not sent. */
+export function failAsNotSent(error: unknown): never {
+  if (!(error instanceof OutcomeUnknownError)) throw error
+  const words = 'Redis did not tell what the client puts before keys; nothing else was sent'
+  throw new BackendUnavailableError('down', words, { cause: error.cause })
 }
