@@ -5,21 +5,28 @@ import { type RedisServer, startRedis } from '../../../cli/src/lab/servers/index
 import type { AcquireRequest, Backend, Grant } from '../../src/core/backend.ts'
 import { redisBackend } from '../../src/redis.ts'
 import { granted, request } from '../../src/testkit/backend-harness.ts'
+import { type FaultProxy, startProxy } from '../../src/testkit/proxy.ts'
 import { openInspector } from '../support/redis.ts'
 import { pageOf, tableUnder } from '../unit/docs/pages.ts'
 
 const page = pageOf('docs/backends/redis.md')
 
+/** As long as that of a container in a cluster usually is; the page says so. */
+const HOLDER = { host: 'worker-7d4b9c6f5-x2x7q', pid: 4711 }
+
 let server: RedisServer
+let proxy: FaultProxy
 let inspector: Redis
 
 beforeAll(async () => {
   server = await startRedis()
+  proxy = await startProxy(server.port)
   inspector = await openInspector(server.port)
 })
 
 afterAll(async () => {
   inspector?.disconnect()
+  await proxy?.close()
   await server?.stop()
 })
 
@@ -44,7 +51,7 @@ describe('costs', () => {
   let backend: Backend
 
   beforeAll(() => {
-    client = new Redis(server.port, '127.0.0.1')
+    client = new Redis(proxy.port, '127.0.0.1')
     backend = redisBackend(client, { subscriber: false })
   })
 
@@ -53,7 +60,8 @@ describe('costs', () => {
     await client.quit()
   })
 
-  const named = (fields: Partial<AcquireRequest> = {}): AcquireRequest => request('a', fields)
+  const named = (fields: Partial<AcquireRequest> = {}): AcquireRequest =>
+    request('order:42', { ttlMs: 30_000, holder: HOLDER, ...fields })
   const held = async (): Promise<Grant> => granted(await backend.tryAcquire(named()))
   const wait = (): Promise<unknown> => backend.tryAcquire(named({ waits: true }))
 
@@ -89,10 +97,10 @@ describe('costs', () => {
       const grant = await held()
       return async () => backend.handOver?.(grant, named(), true)
     },
-    'undo of an attempt': async () => async () => backend.cancel('a', named().owner),
+    'undo of an attempt': async () => async () => backend.cancel('order:42', named().owner),
     'inspect, of a lock': async () => {
       await held()
-      return () => backend.inspect('a')
+      return () => backend.inspect('order:42')
     },
     revoke: async () => {
       const { fencingToken } = await held()
@@ -104,12 +112,17 @@ describe('costs', () => {
   it('every operation sends and runs what the table says', async () => {
     const rows = tableUnder(page, '## Costs')
     expect(rows.map(([operation]) => operation)).toEqual(Object.keys(OPERATIONS))
-    for (const [operation = '', requests, commands] of rows) {
+    const bytes = { toServer: 0, toClient: 0 }
+    proxy.onBytes = (direction, piece) => {
+      bytes[direction] += piece.byteLength
+    }
+    for (const [operation = '', requests, commands, sentBytes, answerBytes] of rows) {
       // Once before, so that Redis knows the scripts.
       for (let round = 1; round <= 2; round++) {
         await inspector.flushall()
         const act = await OPERATIONS[operation]?.()
         await inspector.config('RESETSTAT')
+        bytes.toServer = bytes.toClient = 0
         await act?.()
       }
       const counted = await calls()
@@ -120,11 +133,13 @@ describe('costs', () => {
         .sort()
       const seen = `${sent}, ${inside.length}: ${inside.join(', ')}`
       expect(`${operation} ${seen}`).toBe(`${operation} ${requests}, ${commands}`)
+      const found = `${operation} ${bytes.toServer} ${bytes.toClient}`
+      expect(found).toBe(`${operation} ${sentBytes} ${answerBytes}`)
     }
   })
 
   it('a counter that is ahead of the clock costs three commands more', async () => {
-    await backend.raise('a', 2n ** 60n)
+    await backend.raise('order:42', 2n ** 60n)
     await inspector.config('RESETSTAT')
     await held()
     const counted = await calls()
