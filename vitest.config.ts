@@ -59,7 +59,12 @@ export default defineConfig({
       },
       {
         resolve: { alias },
-        test: { name: 'bench', include: ['bench/test/**/*.test.ts'], ...slow },
+        test: {
+          name: 'bench',
+          include: ['bench/test/**/*.test.ts'],
+          testTimeout: 300_000,
+          hookTimeout: 120_000,
+        },
       },
       {
         test: {

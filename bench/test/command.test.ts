@@ -1,33 +1,14 @@
-import { spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
+import { runLab, StartedLab } from '../../packages/cli/test/lab/fixtures/run-lab.ts'
+import { readOptions } from '../src/options.ts'
 
 const BENCH = fileURLToPath(new URL('../dist/main.js', import.meta.url))
 
-interface Ended {
-  readonly code: number | null
-  readonly stdout: string
-  readonly stderr: string
-}
-
-function run(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<Ended> {
-  const child = spawn(process.execPath, [BENCH, ...args], {
-    stdio: ['ignore', 'pipe', 'pipe'],
-    env: { ...process.env, ...env },
-  })
-  let stdout = ''
-  let stderr = ''
-  child.stdout.setEncoding('utf8').on('data', (text: string) => {
-    stdout += text
-  })
-  child.stderr.setEncoding('utf8').on('data', (text: string) => {
-    stderr += text
-  })
-  return new Promise((resolve, reject) => {
-    child.once('error', reject)
-    child.once('close', (code) => resolve({ code, stdout, stderr }))
-  })
+/** With a temporary folder of its own, which is looked through when it has ended. */
+function run(args: readonly string[], env: NodeJS.ProcessEnv = {}) {
+  return runLab(args, { program: BENCH, env })
 }
 
 interface Lock {
@@ -98,9 +79,10 @@ describe('npm run bench', () => {
   // Three processes want one name; the intervals in which each held it must not overlap.
   it('measures contenders of three processes, and transactions, whose balance adds up', async () => {
     const groups = ['--only', '3-processes', '--only', 'transaction']
-    const { code, stdout, stderr } = await run([...TINY, ...groups, '--json'])
+    const { code, stdout, stderr, leftovers } = await run([...TINY, ...groups, '--json'])
 
     expect(code, stderr).toBe(0)
+    expect(leftovers).toEqual([])
     const { rows, bars, failures } = JSON.parse(stdout)
     expect(failures).toEqual([])
     const own = rows.filter((row: { who: string }) => row.who === 'holdfast')
@@ -118,18 +100,37 @@ describe('npm run bench', () => {
     )
   })
 
+  // A server or a process of contenders that is left behind slows down every later run.
+  it('leaves nothing behind when it is ended in the middle', async () => {
+    const bench = new StartedLab(['--no-peers', '--only', '3-processes'], { program: BENCH })
+    try {
+      // Its server, and three processes of contenders.
+      await bench.until('everything runs', () => bench.processes().length >= 4)
+      bench.child.kill('SIGTERM')
+
+      expect((await bench.ended).code).toBe(143)
+      expect(await bench.survivors()).toEqual([])
+      expect(bench.leftovers()).toEqual([])
+    } finally {
+      await bench.clean()
+    }
+  })
+
+  it('ends with exit code 2 on a wrong option, before anything is started', async () => {
+    const { code, stdout, stderr } = await run(['--only', 'redlock'])
+
+    expect(stderr).toContain("--only: there is no group 'redlock'; allowed: one-in-flight,")
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
+  })
+
   it.each([
-    [['--only', 'redlock'], "there is no group 'redlock'; allowed: one-in-flight,"],
     [['--runs', '0'], "--runs: '0' is not allowed; allowed: a whole number from 1 to 99"],
     [['--runs', '2.5'], "--runs: '2.5' is not allowed; allowed: a whole number"],
     [['--seconds', '601'], "--seconds: '601' is not allowed; allowed: a number from 0.1 to 600"],
     [['--seconds', 'ten'], "--seconds: 'ten' is not allowed"],
     [['quick'], "unexpected argument 'quick'"],
     [['--fast'], '--fast'],
-  ])('refuses %j with exit code 2 and says what is allowed', async (args, message) => {
-    const { code, stdout, stderr } = await run(args)
-
-    expect(stderr).toContain(message)
-    expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
+  ])('refuses %j and says what is allowed', (args, message) => {
+    expect(() => readOptions(args)).toThrow(message)
   })
 })
