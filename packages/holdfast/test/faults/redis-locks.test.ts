@@ -182,7 +182,8 @@ describe('a failover', () => {
       30_000,
     )
     const old = await stand.backend({ port: primary.port })
-    const current = await stand.backend({ port: replica.port })
+    // A client that stays connected to a replica: one of ioredis would look for the primary.
+    const current = await stand.backend({ port: replica.port, name: 'node-redis 6' })
     await old.release(await acquired(old, 'k'), 0)
     await acquired(old, 'mark')
     await until(
