@@ -53,6 +53,12 @@ const PRINTS: Readonly<Record<string, readonly RegExp[]>> = {
     /^using rejected: LEASE_LOST$/,
     /^\{ acquired: 2, refused: 1, released: 1, lost: 1 \}$/,
   ],
+  migrating: [
+    /^while the old program holds it: null$/,
+    /^while we hold it, the old program gets: null$/,
+    /^done$/,
+    /^another process has it$/,
+  ],
   'own-transaction': [/^balance 101$/],
   'column-form': [/^applied$/, /^applied$/, /^already-applied$/, /^STALE_TOKEN$/, /^balance 2$/],
   'database-rights': [
@@ -69,6 +75,8 @@ const PRINTS: Readonly<Record<string, readonly RegExp[]>> = {
     /^"orders" has no check "holdfast_fence"$/,
     /^\{ schemaVersion: 1, problems: \[\], ddl: '' \}$/,
   ],
+  'testing-faults': [/^told before the TTL: true$/],
+  watching: [/^2 held, the oldest since about \d+ s, 1 refused$/],
   clients: [/^held, token \d{16}$/, /^held, token \d{16}$/],
 }
 /** What a test runner prints is its own affair. */
