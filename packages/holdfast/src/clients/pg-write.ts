@@ -3,9 +3,9 @@
  *
  * Planning a guarded write costs more than executing it, so the driver is asked to name it. But a
  * pooler between us and the server may hand out another server session each time, which has never met
- * the name; then the statement fails, and the caller's transaction with it. So on each connection
- * they go without a name until one of them has told the server's process (a column `pid`): only where
- * that is the one that the driver itself talks to, nothing stands between.
+ * the name; then the statement fails, and the caller's transaction with it. So each connection is
+ * asked once for the server's process: only where that is the one that the driver itself talks to,
+ * nothing stands between.
  */
 import type { PgClient } from './pg-pool.ts'
 import { isForgotten } from './postgres.ts'
@@ -17,22 +17,28 @@ type Naming = {
   query(config: { name: string; text: string; values: unknown[] }): Promise<PgAnswer>
 }
 
-/** By connection: whether it keeps statements. Of others nothing is known yet. */
+/** By connection: whether it keeps statements. */
 const keeping = new WeakMap<PgClient, boolean>()
 
+const PROCESS = 'SELECT pg_backend_pid() AS pid'
+
+/** Asked once for each connection. */
+async function keeps(client: PgClient): Promise<boolean> {
+  const known = keeping.get(client)
+  if (known !== undefined) return known
+  const { processID } = client as unknown as Naming
+  // Another driver of the same shape, of which nothing else is known.
+  if (typeof processID !== 'number') return false
+  const isDirect = Number((await client.query(PROCESS)).rows[0]?.pid) === processID
+  keeping.set(client, isDirect)
+  return isDirect
+}
+
 export function writeOn(client: PgClient): Write {
-  const naming = client as unknown as Naming
   return async ({ name, text }, values) => {
-    if (keeping.get(client) !== true) {
-      const answer = await client.query(text, values)
-      const pid = answer.rows[0]?.pid
-      if (pid !== undefined && !keeping.has(client)) {
-        keeping.set(client, Number(pid) === naming.processID)
-      }
-      return answer
-    }
+    if (!(await keeps(client))) return client.query(text, values)
     try {
-      return await naming.query({ name, text, values })
+      return await (client as unknown as Naming).query({ name, text, values })
     } catch (error) {
       if (isForgotten(error)) keeping.set(client, false)
       throw error

@@ -96,6 +96,7 @@ function unsafeOf(tx: unknown): Sql['unsafe'] {
 /** What we read of a result: a list of rows, which here are lists of buffers. */
 type Result = readonly (readonly (Uint8Array | null)[])[] & {
   readonly command?: string
+  readonly count?: number | null
   readonly columns?: readonly { readonly name: string }[] | null
 }
 
@@ -118,7 +119,7 @@ function answerOf(answered: unknown): PgAnswer {
       }),
     )
   })
-  return { rows, command: result.command }
+  return { rows, command: result.command, rowCount: result.count }
 }
 
 /** For statements outside of any transaction: each goes to whichever connection is free. */

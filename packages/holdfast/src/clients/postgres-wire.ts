@@ -10,6 +10,8 @@ export interface PgAnswer {
   /** By column name, each a value that `String()` turns into the server's text. */
   readonly rows: readonly Readonly<Record<string, unknown>>[]
   readonly command?: string | undefined
+  /** Of a statement that writes: how many rows it wrote. */
+  readonly rowCount?: number | null | undefined
 }
 
 /** Sends one statement with arguments and waits for its answer. */
@@ -29,8 +31,7 @@ export interface Preparable extends NamedText {
 }
 
 /**
- * Sends one statement with values of the user's, which the driver converts by its own rules. A column
- * `pid` of its answer, the server's process, tells the driver whether a pooler stands between.
+ * Sends one statement with values of the user's, which the driver converts by its own rules.
  */
 export type Write = (statement: NamedText, values: unknown[]) => Promise<PgAnswer>
 

@@ -59,6 +59,7 @@ type Writing = Readonly<{ call: Call; write: ReadWrite; shape: Shape }>
 
 /** Not applied: the row as it is then, or that it is `missing`, or shows this very call. */
 type Refused = Readonly<{ kind: 'missing' | 'repeat' | 'may-now'; seq: bigint }>
+/** In a transaction of the caller's, `seq` of what was applied is not asked for. */
 type Answer = Readonly<{ kind: 'applied'; seq: bigint }> | Refused
 
 /** The statement was sent, and whether it was applied is not known. */
@@ -179,8 +180,8 @@ async function exchange(
   const { call, write, shape } = writing
   const values = writeValues(write, { claim: call.claim, seqMax, limitMs })
   const statement = limitMs === null ? shape.inTransaction : shape.alone
-  const [row] = (await send(statement, values)).rows
-  if (row !== undefined) return { kind: 'applied', seq: BigInt(String(row['seq'])) }
+  const { rowCount, rows } = await send(statement, values)
+  if ((rowCount ?? 0) > 0) return { kind: 'applied', seq: BigInt(String(rows[0]?.['seq'] ?? 0)) }
   return look(writing, send)
 }
 
