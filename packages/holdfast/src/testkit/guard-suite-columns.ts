@@ -118,14 +118,16 @@ function testRepeats<Tx>(check: ColumnCheck<Tx>): void {
 
 function testRefusals<Tx>(check: ColumnCheck<Tx>): void {
   // A store that lost its data while its clock went back grants one token twice.
-  check('a token that another owner wrote is a conflict', async ({ ourRows, row }) => {
+  check('a token that another owner wrote is a conflict', async ({ ours, ourRows, row }) => {
     await ourRows.update(fenced(row, 5n), row, 'a', { op: 'one' })
     const theirs = fenced(row, 5n, { owner: OTHER_OWNER })
-    for (const op of ['one', 'two']) {
-      await rejects(ourRows.update(theirs, row, 'never', { op }), (error) => {
+    const own = await ours.begin()
+    for (const how of [{ op: 'one' }, { op: 'two' }, { tx: own.tx }]) {
+      await rejects(ourRows.update(theirs, row, 'never', how), (error) => {
         return error instanceof TokenConflictError && error.resource === row
       })
     }
+    await own.commit()
     deepStrictEqual(await ourRows.history(row), ['a'])
   })
 

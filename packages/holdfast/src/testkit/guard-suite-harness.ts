@@ -108,7 +108,8 @@ export function guardChecksOf<Tx>({ it }: TestRunner, harness: GuardHarness<Tx>)
       const open = async (request: GuardRequest): Promise<OpenGuard<Tx>> => {
         const opened = await harness.open(request)
         closers.push(() => opened.close())
-        return opened
+        const begin = opened.begin.bind(opened)
+        return Object.assign(opened, { begin: () => tracked(begin, closers) })
       }
       try {
         const store: GuardStore<Tx> = {
@@ -132,6 +133,23 @@ export function guardChecksOf<Tx>({ it }: TestRunner, harness: GuardHarness<Tx>)
       }
     })
   }
+}
+
+/** A check that fails leaves its transaction behind, and the store would wait for it when it closes. */
+async function tracked<Tx>(
+  begin: OpenGuard<Tx>['begin'],
+  closers: (() => Promise<void>)[],
+): Promise<OwnTransaction<Tx>> {
+  const own = await begin()
+  let isOver = false
+  const ending = (end: () => Promise<void>) => async (): Promise<void> => {
+    isOver = true
+    await end()
+  }
+  closers.push(async () => {
+    if (!isOver) await own.rollBack()
+  })
+  return { tx: own.tx, commit: ending(own.commit), rollBack: ending(own.rollBack) }
 }
 
 export function fenced(
