@@ -15,7 +15,7 @@
  * a late holder would stand alone and be applied.
  */
 import { InvalidArgumentError } from '../core/errors.ts'
-import { ClosedWhileIdle, inlined, sqlState } from './postgres.ts'
+import { ClosedWhileIdle, inlined, sqlState, unavailable } from './postgres.ts'
 import {
   type Connection,
   Gate,
@@ -141,8 +141,14 @@ class LooseConnection<Tx> implements Wire<Tx> {
   }
 
   readonly write: Write = async ({ text }, values) => {
-    this.#query = this.#sql.unsafe(text, values, { prepare: this.#canPrepare }).raw()
-    return answerOf(await this.#query)
+    const query = this.#sql.unsafe(text, values, { prepare: this.#canPrepare }).raw()
+    this.#query = query
+    try {
+      return answerOf(await query)
+    } catch (error) {
+      // It never got a connection, so there is nothing to find out about what became of it.
+      throw query.state === null ? unavailable(error, 'no connection') : error
+    }
   }
 
   open(): never {
