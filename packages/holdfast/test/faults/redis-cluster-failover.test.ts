@@ -27,6 +27,8 @@ const SHORT_MS = 800
 /** A request is given up after 2 s; the rest is for a machine with every core taken. */
 const CALL_MS_MAX = 10_000
 const FAILOVER_MS_MAX = 60_000
+/** Of a test that waits for a failover, or for three. */
+const KILLED_MS_MAX = 240_000
 /** Names with this tag lie on node 1, whose replica is node 4; those with the other on node 0. */
 const TAG = '{lock:a}'
 const ELSEWHERE = '{lock:d}'
@@ -64,6 +66,13 @@ async function promoted({ port }: RedisServer): Promise<void> {
   const isPrimary = async (): Promise<boolean> => (await node.role())[0] === 'master'
   await until(isPrimary, 'the replica is promoted', FAILOVER_MS_MAX)
   node.disconnect()
+}
+
+async function isSubscribed({ port }: RedisServer, channel: string): Promise<boolean> {
+  const node = await openInspector(port)
+  const [, count] = (await node.pubsub('NUMSUB', channel)) as [string, number]
+  node.disconnect()
+  return count > 0
 }
 
 interface Call {
@@ -219,69 +228,123 @@ describe('a primary of a cluster that is killed', () => {
 
   afterEach(async () => {
     for (const end of ends.splice(0).reverse()) await end()
-  })
+  }, KILLED_MS_MAX)
 
   // B056: the promoted replica grants the lock again. The first holder is told at its next renewal,
   // and the larger token lets a guard refuse it until then.
-  it('with a lock that no replica has: the next token is larger, the old holder is told', async () => {
-    const cluster = await startRedisCluster({ args: REPLICATOR_ARGS })
-    ends.push(() => cluster.stop())
-    const one = await openProgram('ioredis 6', cluster)
-    const other = await openProgram('node-redis 6', cluster)
-    ends.push(one.end, other.end)
-    await cutReplicas(nodeOf(cluster, 1).port)
-    const lost = await acquired(one.backend, `${TAG}lost`, { ttlMs: LONG_MS })
-    const gone = await acquired(one.backend, `${TAG}gone`, { ttlMs: LONG_MS })
-    const fresh = await openProgram('ioredis 6', cluster)
-    ends.push(fresh.end)
-    nodeOf(cluster, 1).freeze()
-    // Its first request asks for the client's prefix; the one that takes the lock is never sent.
-    const first = fresh.backend.tryAcquire(request(`${TAG}first`)).catch(({ code }) => code)
-    await sleep(200)
-    await nodeOf(cluster, 1).kill()
-    expect(await first).toBe('BACKEND_UNAVAILABLE')
-    await promoted(nodeOf(cluster, 4))
+  it(
+    'with a lock that no replica has: the next token is larger, the old holder is told',
+    async () => {
+      const cluster = await startRedisCluster({ args: REPLICATOR_ARGS })
+      ends.push(() => cluster.stop())
+      const one = await openProgram('ioredis 6', cluster)
+      const other = await openProgram('node-redis 6', cluster)
+      ends.push(one.end, other.end)
+      await cutReplicas(nodeOf(cluster, 1).port)
+      const lost = await acquired(one.backend, `${TAG}lost`, { ttlMs: LONG_MS })
+      const gone = await acquired(one.backend, `${TAG}gone`, { ttlMs: LONG_MS })
+      const fresh = await openProgram('ioredis 6', cluster)
+      ends.push(fresh.end)
+      nodeOf(cluster, 1).freeze()
+      // Its first request asks for the client's prefix; the one that takes the lock is never sent.
+      const first = fresh.backend.tryAcquire(request(`${TAG}first`)).catch(({ code }) => code)
+      await sleep(200)
+      await nodeOf(cluster, 1).kill()
+      expect(await first).toBe('BACKEND_UNAVAILABLE')
+      await promoted(nodeOf(cluster, 4))
 
-    const next = await other.locks.acquire(lost.lockName, { waitMs: FAILOVER_MS_MAX })
-    expect(next.fencingToken).toBeGreaterThan(lost.fencingToken)
-    expect(next.source).toBe(lost.source)
-    const renewed = async (grant: Grant): Promise<unknown> =>
-      one.backend.renew(grant, LONG_MS).catch(() => null)
-    await until(async () => (await renewed(lost)) !== null, 'a renewal arrives', FAILOVER_MS_MAX)
-    expect(await renewed(lost)).toEqual({ kind: 'lost', reason: 'superseded' })
-    expect(await renewed(gone)).toEqual({ kind: 'lost', reason: 'expired' })
-    expect(await one.backend.release(lost, 0)).toBe('not-held')
-    expect(await next.release()).toBe('released')
-  })
+      const next = await other.locks.acquire(lost.lockName, { waitMs: FAILOVER_MS_MAX })
+      expect(next.fencingToken).toBeGreaterThan(lost.fencingToken)
+      expect(next.source).toBe(lost.source)
+      const renewed = async (grant: Grant): Promise<unknown> =>
+        one.backend.renew(grant, LONG_MS).catch(() => null)
+      await until(async () => (await renewed(lost)) !== null, 'a renewal arrives', FAILOVER_MS_MAX)
+      expect(await renewed(lost)).toEqual({ kind: 'lost', reason: 'superseded' })
+      expect(await renewed(gone)).toEqual({ kind: 'lost', reason: 'expired' })
+      expect(await one.backend.release(lost, 0)).toBe('not-held')
+      expect(await next.release()).toBe('released')
+    },
+    KILLED_MS_MAX,
+  )
+
+  // The connection for wake-ups is at some node, and without another one contenders would only poll.
+  it(
+    'with a subscription: that goes on at another node',
+    async () => {
+      const cluster = await startRedisCluster()
+      ends.push(() => cluster.stop())
+      for (const name of FOLLOWERS) {
+        const { backend, locks, end } = await openProgram(name, cluster)
+        ends.push(end)
+        const lockName = `${ELSEWHERE}:${name}`
+        // The node that was killed for the client before may not be missed yet.
+        await locks.acquire(lockName, { waitMs: FAILOVER_MS_MAX, ttlMs: LONG_MS })
+        const controller = new AbortController()
+        ends.push(async () => controller.abort())
+        let wakeUps = 0
+        // As a contender does: woken without need, for the store did not answer, it sleeps again.
+        const contend = async (): Promise<void> => {
+          while (!controller.signal.aborted) {
+            await backend.wakeUp?.(lockName, controller.signal)
+            wakeUps += 1
+          }
+        }
+        void contend()
+        const subscribed = async (): Promise<RedisServer | null> => {
+          for (const node of cluster.nodes) {
+            if (node !== killed && (await isSubscribed(node, `lock:${lockName}`))) return node
+          }
+          return null
+        }
+        let killed: RedisServer | null = null
+        await until(async () => (await subscribed()) !== null, 'it is subscribed')
+        killed = (await subscribed()) as RedisServer
+        await killed.kill()
+        await until(async () => (await subscribed()) !== null, 'it is again', FAILOVER_MS_MAX)
+        const other = await openInspector(((await subscribed()) as RedisServer).port)
+        const before = wakeUps
+        await other.publish(`lock:${lockName}`, '')
+        await until(() => wakeUps > before, 'a message wakes it')
+        other.disconnect()
+        await killed.restart()
+      }
+    },
+    KILLED_MS_MAX,
+  )
 
   // A listing that is empty because the cluster is down reads as "nobody holds anything".
-  it('with its replica takes the cluster down: that is said of every name and of a listing', async () => {
-    const cluster = await startRedisCluster()
-    ends.push(() => cluster.stop())
-    const programs = [
-      await openProgram('ioredis 6', cluster),
-      await openProgram('node-redis 6', cluster),
-    ]
-    ends.push(...programs.map(({ end }) => end))
-    for (const [index, { backend }] of programs.entries()) {
-      await acquired(backend, `${ELSEWHERE}:held${index}`)
-    }
-    await nodeOf(cluster, 4).kill()
-    await nodeOf(cluster, 1).kill()
-    const other = await openInspector(nodeOf(cluster, 0).port)
-    const isDown = async (): Promise<boolean> =>
-      String(await other.cluster('INFO')).includes('cluster_state:fail')
-    await until(isDown, 'the cluster is down', FAILOVER_MS_MAX)
-    for (const { locks, backend } of programs) {
-      const down = { code: 'BACKEND_UNAVAILABLE', why: 'down' }
-      await expect(locks.tryAcquire(`${ELSEWHERE}:n`)).rejects.toMatchObject(down)
-      await expect(backend.inspect(`${ELSEWHERE}:n`)).rejects.toMatchObject(down)
-      const listing = (async () => {
-        for await (const _ of backend.list('', 10)) throw new Error('a cluster that is down lists')
-      })()
-      await expect(listing).rejects.toMatchObject(down)
-    }
-    expect((await allKeys(other)).filter((key) => key.endsWith(':n'))).toEqual([])
-    other.disconnect()
-  })
+  it(
+    'with its replica takes the cluster down: that is said of every name and of a listing',
+    async () => {
+      const cluster = await startRedisCluster()
+      ends.push(() => cluster.stop())
+      const programs = [
+        await openProgram('ioredis 6', cluster),
+        await openProgram('node-redis 6', cluster),
+      ]
+      ends.push(...programs.map(({ end }) => end))
+      for (const [index, { backend }] of programs.entries()) {
+        await acquired(backend, `${ELSEWHERE}:held${index}`)
+      }
+      await nodeOf(cluster, 4).kill()
+      await nodeOf(cluster, 1).kill()
+      const other = await openInspector(nodeOf(cluster, 0).port)
+      const isDown = async (): Promise<boolean> =>
+        String(await other.cluster('INFO')).includes('cluster_state:fail')
+      await until(isDown, 'the cluster is down', FAILOVER_MS_MAX)
+      for (const { locks, backend } of programs) {
+        const down = { code: 'BACKEND_UNAVAILABLE', why: 'down' }
+        await expect(locks.tryAcquire(`${ELSEWHERE}:n`)).rejects.toMatchObject(down)
+        await expect(backend.inspect(`${ELSEWHERE}:n`)).rejects.toMatchObject(down)
+        const listing = (async () => {
+          for await (const _ of backend.list('', 10))
+            throw new Error('a cluster that is down lists')
+        })()
+        await expect(listing).rejects.toMatchObject(down)
+      }
+      expect((await allKeys(other)).filter((key) => key.endsWith(':n'))).toEqual([])
+      other.disconnect()
+    },
+    KILLED_MS_MAX,
+  )
 })

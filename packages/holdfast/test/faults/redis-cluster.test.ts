@@ -164,9 +164,15 @@ describe.each(CLIENT_NAMES)('a cluster client of %s', (name) => {
       await until(() => isAwake, 'the release wakes it')
       await sleeping
     }
-    // The client that it was duplicated from; nobody calls close().
+    // One more goes to sleep, the client that was duplicated is ended, and nobody calls close().
+    await acquired(ours, 'e')
+    const controller = new AbortController()
+    const sleeping = theirs.wakeUp?.('e', controller.signal)
+    await until(async () => (await subscriptionsTo('lock:e')) > 0, 'it is subscribed')
     end()
-    await until(async () => (await subscriptionsTo('lock:*')) === 0, 'the subscriptions are gone')
+    await until(async () => (await subscriptionsTo('lock:e')) === 0, 'the connection is ended')
+    controller.abort()
+    await sleeping
   })
 })
 
