@@ -1,5 +1,5 @@
 /** One run of the bench, from its arguments to its exit code. */
-import { constants, loadavg } from 'node:os'
+import { availableParallelism, constants, loadavg } from 'node:os'
 import { currentCommit } from '../../packages/cli/dist/lab/commit.js'
 import { MissingServerError } from '../../packages/cli/dist/lab/servers/index.js'
 import { extentOf, type GroupName, prepare } from './groups/index.ts'
@@ -47,8 +47,8 @@ async function run(options: BenchOptions, lack: string | null): Promise<number> 
   const head = { commit, node: process.version, profile: profileName, loadBefore }
   const peersLeftOut = whyNoPeers(options, lack)
   if (!json) {
-    const load = loadBefore.toFixed(2)
-    await write(`profile ${profileName}; commit ${commit}; Node ${process.version}; load ${load}\n`)
+    const load = `load ${loadBefore.toFixed(2)} on ${availableParallelism()} cores`
+    await write(`profile ${profileName}; commit ${commit}; Node ${process.version}; ${load}\n`)
     if (peersLeftOut !== null) await write(`other libraries are left out: ${peersLeftOut}\n`)
   }
   const results: GroupResult[] = []

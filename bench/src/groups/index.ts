@@ -48,7 +48,7 @@ export const PROFILES: Readonly<Record<'full' | 'quick', Profile>> = {
   quick: {
     runs: 5,
     runMs: {
-      'one-in-flight': 1.5 * SECONDS,
+      'one-in-flight': SECONDS,
       '64-in-flight': 0.5 * SECONDS,
       '16-contenders': SECONDS,
       '3-processes': SECONDS,

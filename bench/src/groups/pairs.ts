@@ -6,7 +6,7 @@ import { isReference } from './contenders.ts'
 import type { RedisBed } from './redis-bed.ts'
 
 /** Of one slice. Short enough that all contestants meet the same moods of the machine. */
-const PAIRS = { alone: 200, together: 640 } as const
+const PAIRS = { alone: 200, together: 512 } as const
 
 /** @throws when it cannot connect, or does not lock. */
 export async function pairsEntry(
