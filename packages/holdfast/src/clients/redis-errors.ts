@@ -42,7 +42,7 @@ const ERR_REFUSALS: readonly (readonly [RegExp, Meaning])[] = [
   [/^ERR The user executing the script can't /, ['no-permission', 'the user lacks a right']],
   [
     /^ERR unknown command/i,
-    ['no-permission', 'it has no scripts: EVAL and EVALSHA are switched off'],
+    ['no-permission', 'it has no scripts: it is a Sentinel, or EVAL and EVALSHA are switched off'],
   ],
   [
     /^ERR Script attempted to execute .* while the cluster is down/,
