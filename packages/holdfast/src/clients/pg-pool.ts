@@ -116,6 +116,7 @@ function openingText(form: Form, { name, types, text }: Preparable, values: stri
 class PooledClient<C extends PgClient> implements Wire<C> {
   readonly tx: C
   readonly #pooled: PgPooled<C>
+  readonly #isTransaction: boolean
   /** What the next statement is to be sent behind. */
   #begin: string | null
   #tell: (error: unknown) => void = () => undefined
@@ -124,6 +125,7 @@ class PooledClient<C extends PgClient> implements Wire<C> {
     this.tx = pooled
     this.#pooled = pooled
     this.#begin = begin
+    this.#isTransaction = begin !== null
     pooled.on?.('error', this.#onError)
   }
 
@@ -171,6 +173,11 @@ class PooledClient<C extends PgClient> implements Wire<C> {
 
   status(): string | null {
     return statusOf(this.tx)
+  }
+
+  /** The driver rejects with the server's error before it has read what the error did. */
+  mayBeOpen(): boolean {
+    return this.#isTransaction && this.#begin === null
   }
 
   giveBack(): void {

@@ -47,6 +47,11 @@ export function isPostgresJs(sql: unknown): sql is PostgresJs<unknown> {
  * rejects with it the first query of the next session, which it then does not send.
  */
 const LAST_WORDS = /^(?:57P01|57P02|57P05|25P03|25P04)$/
+
+function isOfBefore(error: unknown): boolean {
+  return LAST_WORDS.test(sqlState(error) ?? '')
+}
+
 /** Each try uses up one such error; few pools have more connections. */
 const TRIES_MAX = 32
 
@@ -66,9 +71,7 @@ export function postgresJsDriver<Tx>(pool: PostgresJs<Tx>): Driver<Tx> {
           await wire.begin(begin)
           return wire
         } catch (error) {
-          if (wire.wasHeld || tries === TRIES_MAX || !LAST_WORDS.test(sqlState(error) ?? '')) {
-            throw error
-          }
+          if (wire.wasHeld || !isOfBefore(error) || tries === TRIES_MAX) throw error
         }
       }
     },
@@ -135,19 +138,24 @@ class LooseConnection<Tx> implements Wire<Tx> {
     this.#canPrepare = canPrepare
   }
 
-  async query(text: string, values: string[] = []): Promise<PgAnswer> {
-    this.#query = this.#sql.unsafe(inlined(text, values), []).raw()
-    return answerOf(await this.#query)
+  query(text: string, values: string[] = []): Promise<PgAnswer> {
+    return this.#send(() => this.#sql.unsafe(inlined(text, values), []))
   }
 
-  readonly write: Write = async ({ text }, values) => {
-    const query = this.#sql.unsafe(text, values, { prepare: this.#canPrepare }).raw()
-    this.#query = query
-    try {
-      return answerOf(await query)
-    } catch (error) {
-      // It never got a connection, so there is nothing to find out about what became of it.
-      throw query.state === null ? unavailable(error, 'no connection') : error
+  readonly write: Write = ({ text }, values) =>
+    this.#send(() => this.#sql.unsafe(text, values, { prepare: this.#canPrepare }))
+
+  async #send(make: () => Lazy): Promise<PgAnswer> {
+    for (let tries = 1; ; tries++) {
+      const query = make().raw()
+      this.#query = query
+      try {
+        return answerOf(await query)
+      } catch (error) {
+        // Sent to nobody: there was no connection, or only the words of an earlier one.
+        if (query.state !== null) throw error
+        if (!isOfBefore(error) || tries === TRIES_MAX) throw unavailable(error, 'no connection')
+      }
     }
   }
 
@@ -157,6 +165,10 @@ class LooseConnection<Tx> implements Wire<Tx> {
 
   status(): string {
     return 'I'
+  }
+
+  mayBeOpen(): boolean {
+    return false
   }
 
   listen(): void {}
@@ -235,6 +247,10 @@ class HeldConnection<Tx> implements Wire<Tx> {
   /** The driver takes the connection back as soon as the server says that no transaction is open. */
   status(): string {
     return this.#gate.isHeld ? 'T' : 'I'
+  }
+
+  mayBeOpen(): boolean {
+    return this.#gate.isHeld
   }
 
   giveBack(): void {

@@ -44,8 +44,13 @@ export interface Wire<Tx> {
   readonly write: Write
   /** As `query`, for a statement that begins many transactions. */
   open(statement: Preparable, values: string[]): Promise<PgAnswer>
-  /** Of the transaction: I none, T in one, E in a failed one; null: the driver does not tell. */
+  /**
+   * Of the transaction, as of the last answer that the driver has read to its end: I none, T in one, E
+   * in a failed one; null: the driver does not tell. After an error it may be older than the error.
+   */
   status(): string | null
+  /** Whether a transaction may be open, so that a ROLLBACK is due. */
+  mayBeOpen(): boolean
   /** Calls `tell` with whatever ends the connection while no statement is on its way. */
   listen(tell: (error: unknown) => void): void
   giveBack(): void

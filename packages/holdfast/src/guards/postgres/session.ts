@@ -55,7 +55,7 @@ export class Session<Tx> {
     return !this.#isOver && this.#failure === null
   }
 
-  /** Of the transaction: I none, T in one, E in a failed one; null: the driver does not tell. */
+  /** See `Wire.status`. */
   get status(): string | null {
     return this.#wire.status()
   }
@@ -99,8 +99,9 @@ export class Session<Tx> {
    */
   async rollBack(): Promise<boolean> {
     try {
-      // Outside of a transaction the server would warn of it, and a driver may print that.
-      if (this.isUsable && this.status !== 'I') await this.send('ROLLBACK', undefined, ROLLBACK_MS)
+      if (this.isUsable && this.#wire.mayBeOpen()) {
+        await this.send('ROLLBACK', undefined, ROLLBACK_MS)
+      }
     } catch (error) {
       // The caller has a reason of its own for the rollback, and that is what it must see.
       this.#fail(error)
