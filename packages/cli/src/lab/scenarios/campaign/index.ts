@@ -55,7 +55,7 @@ export const scenario: TrialScenario = {
     { key: 'perSecond', title: 'prizes\na second' },
   ],
   armsAtOnce: 1,
-  armMsMax: 600_000,
+  armMsMax: 1_200_000,
   plan: (rounds) => ({ rounds: 1, size: prizesFor(rounds) }),
   programs: { givePrizes },
   check: checkCampaign,
