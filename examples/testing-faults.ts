@@ -20,7 +20,10 @@ await new Promise((resolve) => lease.signal.addEventListener('abort', resolve))
 console.log(`told before the TTL: ${performance.now() - startedAtMs < 5_000}`)
 // #endregion
 
+// Over: the client connects anew, and what the silence left behind is deleted.
+proxy.heal()
 proxy.reset()
-redis.disconnect()
+await lease.release()
 await locks.close()
+redis.disconnect()
 await proxy.close()
