@@ -146,4 +146,38 @@ describe('costs', () => {
     counted.delete('EVALSHA')
     expect([...counted.values()].reduce((sum, count) => sum + count, 0)).toBe(4 + 3)
   })
+
+  /** Calls of one command since the last RESETSTAT; the INFO that asks for them is not among them. */
+  async function callsOf(...commands: string[]): Promise<number[]> {
+    const stats = await inspector.info('commandstats')
+    return commands.map((command) =>
+      Number(new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(stats)?.[1] ?? 0),
+    )
+  }
+
+  it('onEmpty wait costs two commands more, one of them INFO', async () => {
+    const runId = /run_id:(\w+)/.exec(await inspector.info('server'))?.[1]
+    await inspector.set('lock:#hf:marker', `voting:inc:60000:${runId}`)
+    const gated = redisBackend(client, { onEmpty: 'wait', subscriber: false })
+    granted(await gated.tryAcquire(named()))
+    await inspector.config('RESETSTAT')
+    granted(await gated.tryAcquire(request('another')))
+    expect(await callsOf('info', 'get', 'evalsha', 'exists', 'getset', 'set', 'time')).toEqual([
+      1, 1, 1, 1, 1, 1, 1,
+    ])
+    await gated.close()
+  })
+
+  it('replicas cost one request more, with a WAIT behind it', async () => {
+    const replicas = { count: 1, timeoutMs: 1 }
+    const confirmed = redisBackend(client, { replicas, subscriber: false })
+    const refused = (): Promise<unknown> =>
+      expect(confirmed.tryAcquire(named())).rejects.toMatchObject({ why: 'no-quorum' })
+    await refused()
+    await inspector.config('RESETSTAT')
+    await refused()
+    // The grant, the look before WAIT, and the undo of what nobody confirmed.
+    expect(await callsOf('evalsha', 'eval', 'wait')).toEqual([3, 0, 1])
+    await confirmed.close()
+  })
 })

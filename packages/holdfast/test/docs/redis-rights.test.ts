@@ -81,7 +81,11 @@ async function exercise(backend: Backend, wakeMs: number): Promise<string[]> {
     // As after a restart: a script that the server knows need not be sent as text.
     await inspector.script('FLUSH')
     const isDone = await act().then(
-      (result) => result !== false,
+      (result) => {
+        // A wrong answer would be worse than a refusal; only a wake-up may stay out without a word.
+        if (result === false) expect(what).toBe('wake up')
+        return result !== false
+      },
       (error) => {
         expect(error).toMatchObject({ code: 'BACKEND_UNAVAILABLE', why: 'no-permission' })
         return false

@@ -7,6 +7,7 @@ import type { Backend, Grant } from '../../src/core/backend.ts'
 import type { Lease, Locks } from '../../src/core/lease.ts'
 import { systemSeams } from '../../src/core/seams.ts'
 import { createLocksWith } from '../../src/lock/lock.ts'
+import type { RedisOptions } from '../../src/redis.ts'
 import { acquired, request } from '../../src/testkit/backend-harness.ts'
 import { type PostgresStand, startPostgresStand } from '../support/postgres.ts'
 import { allKeys, CLIENT_NAMES, keysWithoutTtl, openInspector, until } from '../support/redis.ts'
@@ -29,10 +30,12 @@ interface Program {
 async function openProgram(
   name: (typeof CLIENT_NAMES)[number],
   group: RedisSentinels,
+  options: RedisOptions = {},
 ): Promise<Program> {
   const { client, end } = await openFollower(name, group)
-  const backend = redisBackendWith(systemSeams, client)
-  const locks = createLocksWith(systemSeams, backend, {})
+  const backend = redisBackendWith(systemSeams, client, options)
+  const { ttlMsMax } = options
+  const locks = createLocksWith(systemSeams, backend, ttlMsMax ? { ttlMs: ttlMsMax } : {})
   return {
     backend,
     locks,
@@ -241,6 +244,28 @@ describe('a primary that dies with locks that no replica has', () => {
       }
     },
   )
+})
+
+// B056 with the option that waits: the promoted replica is another server than the marker names.
+it('onEmpty wait: the next holder comes when the lease that no replica has is over', async () => {
+  const group = await startGroup()
+  const options = { onEmpty: 'wait', ttlMsMax: 3000 } as const
+  const one = await openProgram('ioredis 6', group, options)
+  const other = await openProgram('node-redis 6', group, options)
+  try {
+    const lasting = { waitMs: FAILOVER_MS_MAX, ttlMs: 3000, renew: false }
+    await (await one.locks.acquire('first', lasting)).release()
+    const primary = await group.primary()
+    await cutReplicas(primary.port)
+    const lost = await one.locks.acquire('k', lasting)
+    await primary.kill()
+    const next = await other.locks.acquire('k', lasting)
+    expect([lost.isHeld, next.isHeld]).toEqual([false, true])
+    expect(next.fencingToken).toBeGreaterThan(lost.fencingToken)
+  } finally {
+    await Promise.all([one.end(), other.end()])
+    await group.stop()
+  }
 })
 
 /** The reason that a renewal tells; while the client still looks for the primary there is none. */

@@ -33,7 +33,8 @@ export type RedisOptions = Options<{
   onEmpty: 'fresh' | 'wait'
   /**
    * The longest TTL of any program with this key prefix, lock delay and minimum hold included; what
-   * asks for more is refused. Milliseconds, 100 to 86,400,000. By default 60,000 with
+   * asks for more is refused, so below 30,000 `createLocks` needs a `ttlMs` of its own. Milliseconds,
+   * 100 to 86,400,000. By default 60,000 with
    * `onEmpty: 'wait'`, which waits that long, and else 86,400,000.
    */
   ttlMsMax: number

@@ -47,7 +47,8 @@ for _, key in ipairs(page[2]) do
   local name = string.sub(key, before + 1)
   if name ~= '' and not string.find(name, '#hf:', 1, true) then
     local found = redis.pcall('MGET', key)
-    if found.err and string.find(found.err, 'cluster is down', 1, true) then
+    local why = found.err or ''
+    if string.find(why, 'cluster is down', 1, true) or string.find(why, "can't run", 1, true) then
       -- Without this the listing would be empty, as if nobody held anything.
       return found
     end
