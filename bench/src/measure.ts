@@ -21,6 +21,8 @@ export interface Sample {
   readonly requests?: number
   /** Time that the server spent on them. Microseconds. */
   readonly serverUs?: number
+  /** Processor time of this process. Microseconds. */
+  readonly clientUs?: number
 }
 
 export interface Entry extends Label {
@@ -47,6 +49,7 @@ export interface RunFigures {
   readonly shares: readonly number[]
   readonly requestsEach: number | null
   readonly serverUsEach: number | null
+  readonly clientUsEach: number | null
 }
 
 export interface Measured {
@@ -144,6 +147,7 @@ function figuresOf(samples: readonly Sample[]): RunFigures {
     shares,
     requestsEach: each((sample) => sample.requests),
     serverUsEach: each((sample) => sample.serverUs),
+    clientUsEach: each((sample) => sample.clientUs),
   }
 }
 

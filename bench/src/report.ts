@@ -34,6 +34,7 @@ const NAMES: readonly Column[] = [
 
 const REQUESTS: Column = ['requests', ({ requestsEach }) => requestsEach?.toFixed(2) ?? '']
 const SERVER: Column = ['server µs', ({ serverUsEach }) => serverUsEach?.toFixed(0) ?? '']
+const CLIENT: Column = ['client µs', ({ clientUsEach }) => clientUsEach?.toFixed(0) ?? '']
 
 /** Where nobody waits for anybody: how long it takes. */
 const TIMES: readonly Column[] = [
@@ -62,6 +63,7 @@ export function groupReport({ group, rows, failures }: GroupResult): string {
   const columns = [...times]
   if (rows.some(({ requestsEach }) => requestsEach !== null)) columns.push(REQUESTS)
   if (rows.some(({ serverUsEach }) => serverUsEach !== null)) columns.push(SERVER)
+  if (rows.some(({ clientUsEach }) => clientUsEach !== null)) columns.push(CLIENT)
   const table = newTable(columns.map(([title]) => title))
   for (const row of rows) table.push(columns.map(([, cell]) => cell(row)))
   const lines = [`${group}: ${rows[0]?.n ?? 0} runs, medians; x = of the first row of a client`]

@@ -40,6 +40,8 @@ export interface Row {
   readonly requestsEach: number | null
   /** Time that the server spent on them, microseconds; null where it was not counted. */
   readonly serverUsEach: number | null
+  /** Processor time of the bench's own process, microseconds; null where it was not counted. */
+  readonly clientUsEach: number | null
 }
 
 /** Rows of one group; those whose reference failed have nothing to be compared with, and go. */
@@ -82,6 +84,7 @@ function rowOf(group: string, { entry, runs }: Measured, reference: Measured): R
     smallestShare: shares.length === 0 ? null : smallestShare(shares),
     requestsEach: ofAll(runs.map((run) => run.requestsEach)),
     serverUsEach: ofAll(runs.map((run) => run.serverUsEach)),
+    clientUsEach: ofAll(runs.map((run) => run.clientUsEach)),
   }
 }
 

@@ -54,7 +54,15 @@ describe('npm run bench', () => {
     }
     for (const row of rows) {
       expect(row).toMatchObject({ group: 'one-in-flight', inFlight: 1, n: 1, requestsEach: 2 })
-      for (const figure of ['perSecond', 'p50Ms', 'p99Ms', 'ratio', 'p50Ratio', 'serverUsEach']) {
+      for (const figure of [
+        'perSecond',
+        'p50Ms',
+        'p99Ms',
+        'ratio',
+        'p50Ratio',
+        'serverUsEach',
+        'clientUsEach',
+      ]) {
         expect(row[figure], `${figure} of ${row.who} on ${row.client}`).toBeGreaterThan(0)
       }
       expect(row.p99Ms).toBeGreaterThanOrEqual(row.p50Ms)

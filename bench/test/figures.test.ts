@@ -78,7 +78,7 @@ describe('a ratio', () => {
     const measured: Measured[] = [
       {
         entry: entry('holdfast', () => sample(1)),
-        runs: [{ ...run, shares: [], requestsEach: 1, serverUsEach: 1 }],
+        runs: [{ ...run, shares: [], requestsEach: 1, serverUsEach: 1, clientUsEach: 1 }],
       },
     ]
     expect(rowsOf('one-in-flight', measured)).toEqual([])

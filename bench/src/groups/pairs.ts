@@ -66,7 +66,10 @@ async function slice(locker: Locker, inFlight: number, pairs: number): Promise<S
       latenciesMs.push(performance.now() - beganAtMs)
     }
   }
+  const usedBefore = process.cpuUsage()
   const beganAtMs = performance.now()
   await Promise.all(Array.from({ length: inFlight }, (_, worker) => work(`bench:${worker}`)))
-  return { count: latenciesMs.length, elapsedMs: performance.now() - beganAtMs, latenciesMs }
+  const elapsedMs = performance.now() - beganAtMs
+  const { user, system } = process.cpuUsage(usedBefore)
+  return { count: latenciesMs.length, elapsedMs, latenciesMs, clientUs: user + system }
 }
