@@ -13,6 +13,8 @@ export interface ClusterClientOptions {
   readonly keyPrefix?: string
   /** Reads go to replicas. */
   readonly readsReplicas?: boolean
+  readonly username?: string
+  readonly password?: string
 }
 
 const CAREFUL_CLUSTER = { retryDelayOnFailover: 0, retryDelayOnClusterDown: 0 }
@@ -21,13 +23,13 @@ const CAREFUL_CLUSTER = { retryDelayOnFailover: 0, retryDelayOnClusterDown: 0 }
 export async function openClusterClient(
   name: ClientName,
   { nodes }: RedisCluster,
-  { keyPrefix, readsReplicas = false }: ClusterClientOptions = {},
+  { keyPrefix, readsReplicas = false, ...user }: ClusterClientOptions = {},
 ): Promise<OpenClient> {
   const prefix = keyPrefix === undefined ? {} : { keyPrefix }
   const addresses = nodes.map(({ port }) => ({ host: '127.0.0.1', port }))
   if (name.startsWith('ioredis')) {
     const scaleReads = readsReplicas ? ('slave' as const) : ('master' as const)
-    const given = { ...prefix, ...CAREFUL_CLUSTER, scaleReads }
+    const given = { ...prefix, ...CAREFUL_CLUSTER, scaleReads, redisOptions: user }
     const client =
       name === 'ioredis 5' ? new Cluster5(addresses, given) : new Cluster(addresses, given)
     client.on('error', () => undefined)
@@ -37,7 +39,7 @@ export async function openClusterClient(
   const given = {
     ...prefix,
     rootNodes: addresses.map((socket) => ({ socket })),
-    defaults: { disableOfflineQueue: true },
+    defaults: { disableOfflineQueue: true, ...user },
     useReplicas: readsReplicas,
   }
   const client = name === 'node-redis 5' ? createCluster5(given) : createCluster(given)
