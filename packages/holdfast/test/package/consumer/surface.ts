@@ -92,6 +92,17 @@ export async function operate(): Promise<Fenced[]> {
   return taken
 }
 
+/** One row that carries the fence itself, and what a role without rights may ask. */
+export async function settle(invoice: number, lease: Fenced): Promise<boolean> {
+  const { problems, ddl, schemaVersion } = await guard.check(['invoices'])
+  if (problems.length > 0 || schemaVersion !== 1) console.error(ddl, guard.ddlFor('invoices'))
+  const set = { state: 'settled', at: new Date(), total: 5n, note: null }
+  const write = { table: 'invoices', where: { id: invoice }, set, op: 'settle' }
+  const answer: 'applied' | 'already-applied' | 'missing-row' = await guard.update(lease, write)
+  await guard.transaction(lease, (tx) => guard.update(lease, write, tx))
+  return answer !== 'missing-row'
+}
+
 /** The tests of an application, and of somebody's own backend. */
 export async function rehearse(runner: TestRunner): Promise<boolean> {
   const clock = createVirtualClock()
@@ -120,6 +131,8 @@ await locks.revoke('a', { fencingToken: 1n })
 locks.on('error', () => {})
 // @ts-expect-error a token is a bigint
 await guard.claim({ lockName: 'a', fencingToken: 1, owner: 'b', source: 'c' })
+// @ts-expect-error a write says which row it means
+await guard.update(fencedFromEnv({}), { table: 'invoices', set: { state: 'settled' } })
 // @ts-expect-error no lease is lost for such a reason
 loseLease(await locks.acquire('a'), 'bored')
 // @ts-expect-error a client without scripts
