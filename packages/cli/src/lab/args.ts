@@ -29,7 +29,7 @@ export interface LabOptions {
   readonly isQuickOfAll: boolean
 }
 
-/** Quick: all scenarios within five minutes on two cores. Full, for a record: within fifteen. */
+/** Quick: all within five minutes on two cores. Full, for a record: about a quarter of an hour. */
 export const ROUNDS: Readonly<Record<Profile, number>> = { quick: 100, full: 400 }
 const ROUNDS_MAX = 100_000
 const SEED_MAX = 2 ** 32 - 1

@@ -4,8 +4,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { ROUNDS } from '../../src/lab/args.ts'
 import type { LabDocument } from '../../src/lab/report/json.ts'
 import { recordPage } from '../../src/lab/report/record.ts'
+import { SCENARIOS } from '../../src/lab/scenarios/index.ts'
 import { runLab } from './fixtures/run-lab.ts'
 
 const ROOT = fileURLToPath(new URL('../../../../', import.meta.url))
@@ -58,4 +60,25 @@ test('no record is made of files that differ from their commit, and nothing is s
   expect(stderr.trimEnd().split('\n')).toHaveLength(1)
   expect(readdirSync(tmp)).toEqual(['git'])
   expect(existsSync(page)).toBe(false)
+})
+
+test('the record of this repository is of a full run in which every claim held', () => {
+  // A page of an older form, one that somebody has touched up, or one that nobody could vouch for.
+  const read = (name: string): string => readFileSync(join(ROOT, 'docs', name), 'utf8')
+  const document = JSON.parse(read('lab-record.json')) as LabDocument
+  expect(read('lab-record.md')).toBe(recordPage(document, 'lab-record.json'))
+  expect(document).toMatchObject({ profile: 'full', rounds: ROUNDS.full })
+  expect(document.commit).toMatch(/^[0-9a-f]{40}$/)
+  const known = SCENARIOS.map(({ scenario }) => scenario.name)
+  for (const { name, verdict, arms, errors } of document.scenarios) {
+    expect(known).toContain(name)
+    expect({ name, verdict, errors }).toEqual({ name, verdict: 'holds', errors: [] })
+    // No arm was left out: the record is made on a machine that has a compiler.
+    expect(arms.map((arm) => [arm.name, arm.verdict])).toEqual(
+      arms.map((arm) => [arm.name, 'holds']),
+    )
+  }
+  expect(document.scenarios.map(({ name }) => name)).toEqual(
+    expect.arrayContaining(['pause', 'unlock', 'withdraw', 'late-write', 'campaign', 'data-loss']),
+  )
 })

@@ -1,4 +1,6 @@
+import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
+import { jsonReport } from '../../src/lab/report/json.ts'
 import { recordPage } from '../../src/lab/report/record.ts'
 import { recordObstacle } from '../../src/lab/report/record-files.ts'
 import { tableReport } from '../../src/lab/report/table.ts'
@@ -43,6 +45,21 @@ describe('the table', () => {
   })
 })
 
+describe('the JSON', () => {
+  test('has the fields that the page lists, and no others', () => {
+    // A script was written for a field that the page names, or one that it does not name went away.
+    const page = readFileSync(new URL('../../README.md', import.meta.url), 'utf8')
+    const listed = /```\n(\{ commit[^`]+)```/.exec(page)?.[1]?.match(/[A-Za-z]+/g) ?? []
+    const document = madeUpDocument(madeUpResult())
+    const [scenario] = document.scenarios
+    const [arm] = scenario?.arms ?? []
+    const objects = [document, document.machine, document.servers, scenario, arm]
+    const keys = objects.flatMap((object) => Object.keys(object ?? {}))
+    expect([...new Set(keys)].sort()).toEqual([...new Set(listed)].sort())
+    expect(JSON.parse(jsonReport(document))).toEqual(document)
+  })
+})
+
 describe('words', () => {
   test('lines are broken between words, and nothing gets lost', () => {
     // A command that was cut in the middle of a flag cannot be copied.
@@ -81,7 +98,7 @@ describe('the record', () => {
       '| profile | full: 3 rounds of each arm, pause by sigstop |',
       '| began, took | 2026-01-02T03:04:05.678Z, 3 min 7 s |',
       '| machine | a CPU, 2 cores, 24 GiB, Linux 6.1.0 |',
-      '| versions | Node v20.20.2, redis 7.0.15 |',
+      '| versions | Node v20.20.2, redis 7.0.15, postgres 15.10 |',
       '| to run it again | `npm run -s lab -- made-up --rounds 3 --seed 7` |',
       '## made-up: holds',
       '| lock only | no | 3 | 0 | 3 | 6 | 3 | 312.5 | 1.3 s | holds |',

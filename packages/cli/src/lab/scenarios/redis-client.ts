@@ -18,7 +18,13 @@ export async function openRedis({ redis: address }: Addresses): Promise<Redis> {
   })
   // Every command reports its own failure; without a listener the event would end the process.
   redis.on('error', () => {})
-  await redis.connect()
-  await redis.ping()
-  return redis
+  try {
+    await redis.connect()
+    await redis.ping()
+    return redis
+  } catch (error) {
+    // It would go on trying to connect, and keep its process alive for that.
+    redis.disconnect()
+    throw error
+  }
 }
