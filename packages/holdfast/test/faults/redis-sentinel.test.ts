@@ -243,19 +243,27 @@ describe('a primary that dies with locks that no replica has', () => {
         await group.stop()
       }
     },
+    180_000,
   )
 })
 
 // B056 with the option that waits: the promoted replica is another server than the marker names.
 it('onEmpty wait: the next holder comes when the lease that no replica has is over', async () => {
   const group = await startGroup()
-  const options = { onEmpty: 'wait', ttlMsMax: 3000 } as const
+  // Longer than a failover, which would see the end of a shorter lease by itself.
+  const ttlMs = 10_000
+  const options = { onEmpty: 'wait', ttlMsMax: ttlMs } as const
   const one = await openProgram('ioredis 6', group, options)
   const other = await openProgram('node-redis 6', group, options)
   try {
-    const lasting = { waitMs: FAILOVER_MS_MAX, ttlMs: 3000, renew: false }
-    await (await one.locks.acquire('first', lasting)).release()
+    const lasting = { waitMs: FAILOVER_MS_MAX, ttlMs, renew: false }
     const primary = await group.primary()
+    const inspector = await openInspector(primary.port)
+    const runId = /run_id:(\w+)/.exec(await inspector.info('server'))?.[1]
+    // As if the wait before the first lock were over.
+    await inspector.set('lock:#hf:marker', `voting:test:${ttlMs}:${runId}`)
+    await replicated(inspector)
+    inspector.disconnect()
     await cutReplicas(primary.port)
     const lost = await one.locks.acquire('k', lasting)
     await primary.kill()
@@ -266,7 +274,7 @@ it('onEmpty wait: the next holder comes when the lease that no replica has is ov
     await Promise.all([one.end(), other.end()])
     await group.stop()
   }
-})
+}, 180_000)
 
 /** The reason that a renewal tells; while the client still looks for the primary there is none. */
 async function toldAtRenewal(lease: Lease): Promise<string> {
