@@ -1,6 +1,7 @@
 import postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { postgresGuard } from '../../src/guards/postgres.ts'
+import { fakeLocks, loseLease } from '../../src/testkit/fake-locks.ts'
 import { fenced, gate, leaseFor, outcome, until } from '../../src/testkit/guard-suite-harness.ts'
 import { codeOf, type PostgresStand, reasonOf, startPostgresStand } from '../support/postgres.ts'
 import { openPostgresJs, type Tx } from '../support/postgres-js.ts'
@@ -78,18 +79,25 @@ describe('a transaction of postgres.js whose connection has ended', () => {
     const { host, port, user, database } = stand.server.connection
     const connection = { application_name: name }
     const sql = postgres({ host, port, user, database, max: 1, connection })
+    const inside = gate()
     const woken = gate()
-    const lease = leaseFor(fenced(name, 5n), 300)
+    // Told by the store long before any time-out of the server, which is the validity at BEGIN.
+    const locks = fakeLocks({ renew: false })
+    const lease = await locks.acquire(name, { ttlMs: 300_000 })
     const run = outcome(
       postgresGuard(sql).transaction(lease, async (tx) => {
         await tx`SELECT 1`
+        inside.open()
         await woken.opened
       }),
     )
-    await until(() => isConnected(name), 'the transaction has a connection')
+    await inside.opened
+    expect(await isConnected(name)).toBe(true)
+    loseLease(lease, 'revoked')
     await until(async () => !(await isConnected(name)), 'its connection is gone, while fn goes on')
     woken.open()
     expect(codeOf(await run)).toBe('LEASE_LOST')
+    await locks.close()
     await sql.end()
   })
 
