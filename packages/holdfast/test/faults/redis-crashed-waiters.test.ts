@@ -58,6 +58,7 @@ describe('contenders that crash', () => {
     const lease = await waiting
     // A mark of those who wait lives for 2 s.
     expect(performance.now() - freedAtMs).toBeLessThan(4000)
+    await until(async () => (await helperKeys()).length === 1, 'the living have left a mark')
     living?.signal('SIGKILL')
     await living?.ended
     // While the lock is still held, so by its own end and not by a release.
