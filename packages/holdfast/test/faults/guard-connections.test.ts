@@ -1,27 +1,14 @@
 import pg from 'pg'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { isConnectionLoss } from '../../src/clients/postgres.ts'
 import { type PgClient, type PgPool, postgresGuard } from '../../src/guards/postgres.ts'
 import { fenced, gate, leaseFor, outcome } from '../../src/testkit/guard-suite-harness.ts'
 import { startProxy } from '../../src/testkit/proxy.ts'
-import {
-  codeOf,
-  isCommit,
-  openPool,
-  type PostgresStand,
-  startPostgresStand,
-} from '../support/postgres.ts'
+import { codeOf, isCommit, openPool } from '../support/postgres.ts'
+import { standOnPostgres } from '../support/postgres-stand.ts'
 
-let stand: PostgresStand
-let names = 0
-
-beforeAll(async () => {
-  stand = await startPostgresStand()
-})
-
-afterAll(() => stand.stop())
-
-const newName = (): string => `connections:${++names}`
+const stand = standOnPostgres('connections')
+const { newName } = stand
 
 /** A pool as a beginner makes it: whatever it reports unheard would end the process, and this run. */
 function unheardPool(): pg.Pool {

@@ -1,30 +1,18 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { sqlState } from '../../src/clients/postgres.ts'
 import type { Fenced } from '../../src/core/backend.ts'
 import { fenced, leaseFor, outcome } from '../../src/testkit/guard-suite-harness.ts'
-import {
-  codeOf,
-  type OpenSql,
-  type PostgresStand,
-  reasonOf,
-  startPostgresStand,
-} from '../support/postgres.ts'
+import { codeOf, type OpenSql, reasonOf } from '../support/postgres.ts'
 import { DRIVERS, openBy } from '../support/postgres-drivers.ts'
+import { standOnPostgres } from '../support/postgres-stand.ts'
 
-let stand: PostgresStand
-let names = 0
-
-beforeAll(async () => {
-  stand = await startPostgresStand()
-})
-
-afterAll(() => stand.stop())
+const stand = standOnPostgres('transactions')
 
 /** A row of the user's own, and a way to change it from outside. */
 async function rowOf(
   side: OpenSql<unknown>,
 ): Promise<{ name: string; change(): Promise<unknown> }> {
-  const name = `transactions:${++names}`
+  const name = stand.newName()
   await side.outside('INSERT INTO entries (resource, entry) VALUES ($1, $2)', [name, 'row'])
   const change = (): Promise<unknown> =>
     side.outside("UPDATE entries SET entry = entry || '.' WHERE resource = $1", [name])
@@ -154,8 +142,8 @@ describe.each(DRIVERS)('the time-outs of a transaction by %s', (driver) => {
 
   it('are the guard’s own for a plain holder, and what is left for a lease', async () => {
     const side = await openBy(driver, stand, { timeoutMs: 7000 })
-    expect(await settings(side, fenced(`limits:${++names}`, 5n))).toEqual([7000, 7000, 7000])
-    const lease = leaseFor(fenced(`limits:${++names}`, 5n), 20_000)
+    expect(await settings(side, fenced(stand.newName(), 5n))).toEqual([7000, 7000, 7000])
+    const lease = leaseFor(fenced(stand.newName(), 5n), 20_000)
     for (const limitMs of await settings(side, lease)) {
       expect(limitMs).toBeGreaterThan(5000)
       expect(limitMs).toBeLessThanOrEqual(20_000)
@@ -170,7 +158,7 @@ describe.each(DRIVERS)('the time-outs of a transaction by %s', (driver) => {
   // An administrator bounds every statement at two seconds, and the guard lifts it to thirty.
   it('never lengthen what the session has already', async () => {
     const admin = await stand.open()
-    const name = `limits:${++names}`
+    const name = stand.newName()
     for (const [index, setting] of SETTINGS.entries()) {
       for (const [own, expected] of [
         ['1500ms', 1500],
