@@ -108,9 +108,20 @@ export class Line {
   #handOn(what: Piece['what']): void {
     if (this.#target.destroyed) return
     if (what === 'end') this.#target.end()
-    else if (what === 'reset') this.#target.resetAndDestroy()
+    else if (what === 'reset') resetSocket(this.#target)
     else this.#isBlocked = !this.#target.write(what)
   }
+}
+
+/**
+ * While the end of a socket is on its way out it cannot be reset: Node reports EINVAL, forgets the
+ * handle without closing it, so that the peer is never told, and does not come to its own end.
+ */
+export function resetSocket(socket: Socket): void {
+  const { destroyed, writableEnded, writableFinished, writableLength } = socket
+  const isEnding = writableEnded && !writableFinished && writableLength === 0
+  if (!destroyed && isEnding) socket.once('finish', () => socket.resetAndDestroy())
+  else socket.resetAndDestroy()
 }
 
 function lengthOf(what: Piece['what']): number {

@@ -12,7 +12,7 @@
  */
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
 import { integer } from '../core/options.ts'
-import { Line, NO_FAULT, type Rule } from './proxy-line.ts'
+import { Line, NO_FAULT, type Rule, resetSocket } from './proxy-line.ts'
 
 export type Direction = 'toServer' | 'toClient'
 
@@ -241,11 +241,11 @@ class Connection extends RuledFaults implements ProxyConnection {
   }
 
   resetClient(): void {
-    this.#client.resetAndDestroy()
+    resetSocket(this.#client)
   }
 
   resetServer(): void {
-    this.#server.resetAndDestroy()
+    resetSocket(this.#server)
   }
 
   reset(): void {

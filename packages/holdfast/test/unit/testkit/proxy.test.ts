@@ -3,6 +3,7 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { InvalidArgumentError } from '../../../src/core/errors.ts'
 import { type FaultProxy, startProxy } from '../../../src/testkit/proxy.ts'
+import { resetSocket } from '../../../src/testkit/proxy-line.ts'
 
 /** Says back what it is told, and writes down what it heard. */
 let echo: Server
@@ -323,4 +324,25 @@ it('refuses wrong input, naming it', async () => {
     expect(() => proxy.delay('toClient', delayMs)).toThrow(InvalidArgumentError)
     expect(() => proxy.delay('toClient', 0, delayMs)).toThrow(/jitterMs is/)
   }
+})
+
+// Node reports EINVAL, forgets the handle without closing it, and never comes to its own end.
+it('a socket whose end is on its way out can be reset, and is closed', async () => {
+  let error: Error | undefined
+  const listener = createServer({ allowHalfOpen: true })
+  listener.listen(0, '127.0.0.1')
+  await once(listener, 'listening')
+  const peer = connect({ port: (listener.address() as AddressInfo).port, host: '127.0.0.1' })
+  const [socket] = (await once(listener, 'connection')) as [Socket]
+  sockets.push(peer, socket)
+  peer.on('error', () => undefined)
+  socket.on('error', (failed) => {
+    error = failed
+  })
+  const closed = once(socket, 'close')
+  socket.end('x')
+  process.nextTick(() => resetSocket(socket))
+  await closed
+  expect(error).toBeUndefined()
+  listener.close()
 })
