@@ -72,11 +72,14 @@ describe('a lease of the engine at the guard', () => {
     const locks = fakeLocks()
     await withLocks(locks, async () => {
       const lease = await locks.acquire(newName())
+      let hasRun = false
       const run = guard.transaction(lease, async (tx) => {
         setTimeout(() => loseLease(lease, 'revoked'), 50)
         await tx.query('SELECT pg_sleep(20)')
+        hasRun = true
       })
       expect(codeOf(await outcome(run))).toBe('LEASE_LOST')
+      expect(hasRun).toBe(false)
       await lease.release()
     })
     await close()

@@ -49,11 +49,23 @@ async function waiting(): Promise<number> {
   return rows.length
 }
 
+const READ = `
+  SELECT balance, current_setting('transaction_isolation') AS isolation
+  FROM accounts WHERE name = $1`
+
+type Step = Readonly<{ lease: Fenced; isolation: string; pause: Pause }>
+
 /** Reads, adds one and writes what it counted, which is only right if nobody wrote in between. */
-async function increment(side: Side, tx: unknown, lease: Fenced, pause: Pause): Promise<void> {
+async function increment(
+  side: Side,
+  tx: unknown,
+  { lease, isolation, pause }: Step,
+): Promise<void> {
   const { lockName, fencingToken } = lease
   await pause()
-  const [row] = await side.run(tx, 'SELECT balance FROM accounts WHERE name = $1', [lockName])
+  const [row] = await side.run(tx, READ, [lockName])
+  // Or all levels would be one, and each would pass for the others.
+  expect(row?.['isolation']).toBe(isolation)
   await pause()
   const next = String(BigInt(String(row?.['balance'])) + 1n)
   await side.run(tx, 'UPDATE accounts SET balance = $2 WHERE name = $1', [lockName, next])
@@ -65,9 +77,9 @@ async function increment(side: Side, tx: unknown, lease: Fenced, pause: Pause): 
 type Holder = (side: Side, lease: Fenced, isolation: string) => Program
 
 /** `guard.transaction`. */
-const guarded: Holder = (side, lease) => async (pause) => {
+const guarded: Holder = (side, lease, isolation) => async (pause) => {
   await pause()
-  await side.guard.transaction(lease, (tx) => increment(side, tx, lease, pause))
+  await side.guard.transaction(lease, (tx) => increment(side, tx, { lease, isolation, pause }))
 }
 
 /** A transaction of the user's own, which `begins` in its way. */
@@ -79,7 +91,7 @@ const own =
     const { tx, commit, rollBack } = await side.begin(isolation)
     try {
       await begins(side, tx, lease)
-      await increment(side, tx, lease, pause)
+      await increment(side, tx, { lease, isolation, pause })
     } catch (error) {
       await rollBack()
       throw error

@@ -21,7 +21,7 @@ export type TableFacts = Readonly<{
   columns: ReadonlyMap<string, ColumnFacts>
   /** Names of its checks. */
   checks: readonly string[]
-  /** Columns that are unique by themselves, each in an index over the whole table. */
+  /** Columns that are unique by themselves, each in an index over the whole table, at every moment. */
   unique: readonly string[]
 }>
 
@@ -49,8 +49,8 @@ const CHECKS = `
 const UNIQUE = `
   SELECT a.attname AS name
   FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
-  WHERE i.indrelid = CAST($1 AS oid) AND i.indisunique AND i.indisvalid AND i.indnkeyatts = 1
-    AND i.indpred IS NULL`
+  WHERE i.indrelid = CAST($1 AS oid) AND i.indisunique AND i.indisvalid AND i.indimmediate
+    AND i.indnkeyatts = 1 AND i.indpred IS NULL`
 
 /**
  * @param schema Null: wherever the session's search path finds the table.
