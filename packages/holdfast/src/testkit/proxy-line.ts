@@ -24,7 +24,6 @@ export class Line {
   #pieces: Piece[] = []
   #rule: Rule
   #keptBytes = 0
-  #lastDueMs = 0
   /** The sender has said its last word, or nobody is left to hear it. */
   #isOver = false
   #isPaused = false
@@ -58,9 +57,8 @@ export class Line {
     }
     const { delayMs, jitterMs } = this.#rule
     const dueAtMs = performance.now() + delayMs + jitterMs * Math.random()
-    this.#lastDueMs = Math.max(this.#lastDueMs, dueAtMs)
     this.#keptBytes += lengthOf(what)
-    this.#pieces.push({ what, dueAtMs: this.#lastDueMs })
+    this.#pieces.push({ what, dueAtMs })
     this.#pump()
   }
 
@@ -70,7 +68,6 @@ export class Line {
       this.#hasLost ||= this.#pieces.length > 0
       this.#discard()
     }
-    if (!this.#isDelayed) this.#lastDueMs = 0
     this.#pump()
   }
 

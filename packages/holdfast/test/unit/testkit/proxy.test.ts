@@ -225,6 +225,21 @@ describe('a fault', () => {
     await expect.poll(() => client.answer).toBe('abcdefghij')
   })
 
+  it.each(['toServer', 'toClient'] as const)(
+    '%s holds for a connection that comes later, in that direction alone',
+    async (direction) => {
+      proxy.hold(direction)
+      const client = await open()
+      client.socket.write('a')
+      const isHeard = direction === 'toClient'
+      if (isHeard) await expect.poll(() => server.heard).toBe('a')
+      await look()
+      expect([server.heard, client.answer]).toEqual([isHeard ? 'a' : '', ''])
+      proxy.letGo(direction)
+      await expect.poll(() => client.answer).toBe('a')
+    },
+  )
+
   // A stream with a hole is no TCP: the answer to one request would be taken for that to another.
   it('loses one direction for good, the end of it too, and new connections are whole', async () => {
     const client = await open()
