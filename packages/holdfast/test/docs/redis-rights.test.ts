@@ -177,7 +177,7 @@ async function wakesUp(
   return answer
 }
 
-// The accident: a page lists too few rights, and the missing one shows in the first failover.
+// B053: a page lists too few rights, or none, and the missing one shows in the first failover.
 it.each(['ioredis', 'node-redis'] as const)('those of the page are enough for %s', async (kind) => {
   const { backend, end } = await openAs(rightsOfPage(), kind)
   expect(await exercise(backend, PATIENCE_MS)).toEqual([])

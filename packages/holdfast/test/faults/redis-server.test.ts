@@ -12,6 +12,7 @@ import { acquired, request } from '../../src/testkit/backend-harness.ts'
 import {
   CLIENT_NAMES,
   type ClientName,
+  type ClientOptions,
   keysWithoutTtl,
   openClient,
   openInspector,
@@ -31,12 +32,16 @@ interface World {
   readonly backend: Backend
 }
 
-async function open(args: readonly string[] = [], name: ClientName = 'ioredis 6'): Promise<World> {
+async function open(
+  args: readonly string[] = [],
+  name: ClientName = 'ioredis 6',
+  options: ClientOptions = {},
+): Promise<World> {
   const server = await startRedis({ args })
   ends.push(() => server.stop())
   const redis = await openInspector(server.port)
   ends.push(() => redis.disconnect())
-  const { client, end } = await openClient(name, server.port)
+  const { client, end } = await openClient(name, server.port, options)
   ends.push(end)
   const backend = redisBackendWith(systemSeams, client, { subscriber: false })
   return { server, redis, backend }
@@ -223,6 +228,28 @@ describe('a server that is not ready', () => {
     redis.disconnect()
     await running
     await server.kill()
+  })
+})
+
+// B053: where a provider has switched commands off nothing worked, and nobody said which were missing.
+describe.each(CLIENT_NAMES)('%s: a server without some commands', (name) => {
+  it('needs no HELLO by RESP 2', async () => {
+    // Which version 6 of node-redis must be told, and the others speak by themselves.
+    const options: ClientOptions = name === 'node-redis 6' ? { RESP: 2 } : {}
+    const { redis, backend } = await open(['--rename-command', 'HELLO', ''], name, options)
+    await expect(redis.call('HELLO')).rejects.toThrow(/unknown command/)
+    const grant = await acquired(backend, 'k')
+    expect((await backend.renew(grant, LONG_MS)).kind).toBe('renewed')
+    expect(await backend.release(grant, 0)).toBe('released')
+  })
+
+  it('says that scripts are what it lacks', async () => {
+    const without = ['EVAL', 'EVALSHA'].flatMap((command) => ['--rename-command', command, ''])
+    const { redis, backend } = await open(without, name)
+    const failure: unknown = await backend.tryAcquire(request('k')).catch((error) => error)
+    expect(failure).toMatchObject(unavailable('no-permission'))
+    expect((failure as Error).message).toContain('EVAL and EVALSHA are switched off')
+    expect(await redis.exists('lock:k')).toBe(0)
   })
 })
 

@@ -16,6 +16,8 @@ export interface ClientOptions {
   readonly queues?: boolean
   /** ioredis, and node-redis 6. */
   readonly keyPrefix?: string
+  /** node-redis. */
+  readonly RESP?: 2
 }
 
 export interface OpenClient {
