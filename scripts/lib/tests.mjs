@@ -14,14 +14,21 @@ import { SetupError, say } from './progress.mjs'
 const VITEST = 'node_modules/vitest/vitest.mjs'
 /** The lines of Node that are alive, and the next. */
 export const OTHER_NODES = [22, 24, 26]
-/** What touches Node; types, contents of tarballs and the lab's processes are the same under each. */
+/**
+ * What touches Node; types, contents of tarballs and the lab's processes are the same under each. Of
+ * the stores one lane each: three versions of Node with all lanes would double the time of the gate.
+ */
 const OTHER_NODE_TESTS = [
   'packages/holdfast/test/unit',
+  'packages/holdfast/test/conformance/memory.test',
   'packages/holdfast/test/package/examples',
   'packages/holdfast/test/package/install',
   'packages/holdfast/test/package/node-test',
 ]
-const OTHER_NODE_TESTS_WITH_SERVERS = ['packages/holdfast/test/conformance']
+const OTHER_NODE_TESTS_WITH_SERVERS = [
+  'packages/holdfast/test/conformance/redis.test',
+  'packages/holdfast/test/conformance/postgres-guard.test',
+]
 /** Need no server, so they are what is left when there is none. */
 const SERVERLESS_PROJECTS = ['unit', 'package', 'scripts']
 
