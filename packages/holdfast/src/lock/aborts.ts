@@ -11,8 +11,15 @@ interface Shared {
 
 const sharedBySignal = new WeakMap<AbortSignal, Shared>()
 
-/** Calls `callback` once when `signal` aborts. Returns the function that ends that. */
+/**
+ * Calls `callback` once when `signal` aborts, or at once if it has: it may have while the request
+ * was being sent, by a listener or by the client. Returns the function that ends that.
+ */
 export function onAbort(signal: AbortSignal, callback: () => void): () => void {
+  if (signal.aborted) {
+    callback()
+    return () => {}
+  }
   const shared = sharedBySignal.get(signal) ?? share(signal)
   // Its own function, so that one callback given twice stands there twice.
   const own = (): void => callback()

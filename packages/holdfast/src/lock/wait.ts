@@ -93,13 +93,14 @@ export class Waits {
     if (line) return line.append(contender)
     const fresh = new Line(this.#context(), lockName)
     fresh.append(contender)
+    // Before the lease is looked at: that may end it, and whoever is told may ask for the name too.
+    this.#lines.set(lockName, fresh)
     const local = held.get(lockName)
     // Q4.
     if (local?.isHeld) {
       fresh.progress.note(local.fencingToken, seams.nowMs())
       fresh.askAt(seams.nowMs() + this.#pollMs(null))
     }
-    this.#lines.set(lockName, fresh)
     this.#serve(fresh).catch((error) => this.#abandon(fresh, error))
   }
 

@@ -1,7 +1,9 @@
 import fc from 'fast-check'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
+import { systemSeams } from '../../../src/core/seams.ts'
 import { Agenda, type Entry } from '../../../src/lock/agenda.ts'
 import { createVirtualClock, seamsOf } from '../../../src/testkit/virtual-clock.ts'
+import { countTimers } from '../../support/counted-timers.ts'
 
 type Step = { add: number } | { cancel: number } | { advance: number }
 
@@ -82,4 +84,44 @@ describe('the agenda', () => {
     await clock.advance(15)
     expect(ran).toBe(1)
   })
+
+  // The timer stays armed when there is nothing left to do: a process could then end while somebody
+  // waits, or stay when nobody does any more.
+  it.each([
+    ['that can let the process end', true, true],
+    ['that cannot', true, false],
+    ['of leases, which never do', false, true],
+  ])('keeps the process running just while something is due: timers %s', (_, keeps, canChange) => {
+    const timers = countTimers()
+    onTestFinished(() => timers.restore())
+    const after: typeof systemSeams.after = (...given) => {
+      const cancel = systemSeams.after(...given)
+      return canChange ? cancel : () => cancel()
+    }
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
+        const agenda = new Agenda({ ...systemSeams, after, nowMs: () => Date.now() }, keeps)
+        const entries: Entry[] = []
+        for (const one of steps) {
+          if ('add' in one) entries.push(agenda.add(Date.now() + one.add, () => {}))
+          else if ('cancel' in one) cancelOne(agenda, entries, one.cancel)
+          else vi.advanceTimersByTime(one.advance)
+          expect(timers.kept()).toBe(keeps && agenda.size > 0 ? 1 : 0)
+          expect(timers.armed()).toBeLessThanOrEqual(1)
+          const left = entries.filter(({ index }) => index >= 0)
+          expect(left.every(({ dueMs }) => dueMs >= Date.now())).toBe(true)
+        }
+        vi.advanceTimersByTime(1000)
+        expect([agenda.size, timers.armed()]).toEqual([0, 0])
+      }),
+      { numRuns: 300 },
+    )
+  })
 })
+
+/** One of those that are left, so that often none is. */
+function cancelOne(agenda: Agenda, entries: readonly Entry[], number: number): void {
+  const left = entries.filter(({ index }) => index >= 0)
+  const entry = left[number % left.length]
+  if (entry) agenda.cancel(entry)
+}
