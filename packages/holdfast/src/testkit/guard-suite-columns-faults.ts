@@ -5,8 +5,13 @@ import { BackendUnavailableError, OutcomeUnknownError } from '../core/errors.ts'
 import { type ColumnStore, columnChecksOf } from './guard-suite-columns.ts'
 import {
   type ColumnForm,
+  delayRequest,
+  type Fault,
   fenced,
   type GuardCheck,
+  loseAnswer,
+  loseRequest,
+  NO_NETWORK,
   OTHER_OWNER,
   outcome,
   type Proxied,
@@ -14,18 +19,10 @@ import {
 } from './guard-suite-harness.ts'
 import type { ProxyConnection } from './proxy.ts'
 
-/** What happens to the first write that passes the proxy, before it is handed on. */
-type Fault = (connection: ProxyConnection) => void
-
-const loseAnswer: Fault = (connection) => connection.drop('toClient')
-const loseRequest: Fault = (connection) => connection.drop('toServer')
-const delayRequest: Fault = (connection) => connection.hold('toServer')
-
 const SHORT_MS = 500
 /** For what must not come: a write takes a millisecond. */
 const SILENCE_MS = 300
 
-const NO_NETWORK = 'the store has no network'
 /** The name of the call that meets the fault. Names travel as text. */
 const OP = 'the-write-that-meets-the-fault'
 

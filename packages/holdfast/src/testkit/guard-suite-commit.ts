@@ -3,9 +3,14 @@ import { deepStrictEqual, ok, strictEqual } from 'node:assert/strict'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { BackendUnavailableError, OutcomeUnknownError } from '../core/errors.ts'
 import {
+  delayRequest,
+  type Fault,
   fenced,
   type GuardCheck,
   type GuardStore,
+  loseAnswer,
+  loseRequest,
+  NO_NETWORK,
   OTHER_OWNER,
   outcome,
   type Proxied,
@@ -13,19 +18,10 @@ import {
 } from './guard-suite-harness.ts'
 import type { ProxyConnection } from './proxy.ts'
 
-/** What happens to the first COMMIT that passes the proxy, before it is handed on. */
-type Fault = (connection: ProxyConnection) => void
-
-const loseAnswer: Fault = (connection) => connection.drop('toClient')
-const loseRequest: Fault = (connection) => connection.drop('toServer')
-const delayRequest: Fault = (connection) => connection.hold('toServer')
-
 /** Time-outs short enough to wait for: the server ends what a lost COMMIT left open. Milliseconds. */
 const SHORT_MS = 500
 /** How much later a COMMIT that was kept back arrives, well within the default time-outs. */
 const LATE_MS = 400
-
-const NO_NETWORK = 'the store has no network'
 
 export function testCommit<Tx>(check: GuardCheck<Tx>): void {
   for (const touch of ['first', 'second'] as const) {

@@ -8,7 +8,7 @@ import type { Lease } from '../core/lease.ts'
 import { randomOwner } from '../core/owner.ts'
 import { TOKEN_MAX } from '../core/token.ts'
 import type { TestRunner } from './backend-harness.ts'
-import { type FaultProxy, startProxy } from './proxy.ts'
+import { type FaultProxy, type ProxyConnection, startProxy } from './proxy.ts'
 
 /** What a check asks for when it opens a guard. */
 export interface GuardRequest {
@@ -94,6 +94,16 @@ export interface GuardStore<Tx> {
 }
 
 export type Proxied<Tx> = OpenGuard<Tx> & { readonly proxy: FaultProxy }
+
+/** What happens to the first request of a kind that passes the proxy, before it is handed on. */
+export type Fault = (connection: ProxyConnection) => void
+
+export const loseAnswer: Fault = (connection) => connection.drop('toClient')
+export const loseRequest: Fault = (connection) => connection.drop('toServer')
+export const delayRequest: Fault = (connection) => connection.hold('toServer')
+
+/** Why a check is left out that needs a proxy. */
+export const NO_NETWORK = 'the store has no network'
 
 /** Registers one property. The title is a sentence of the contract. */
 export type GuardCheck<Tx> = (
