@@ -62,7 +62,9 @@ describe('campaign', () => {
     ['lock + guard', 40, 39, 'broken'],
   ])('%s: of %i prizes %i are given out: %s', (name, limit, granted, expected) => {
     // The one prize too many is the whole point; a control that gives out the right number is none.
-    expect(verdict(campaign(name, limit, granted))).toBe(expected)
+    const record = campaign(name, limit, granted)
+    expect(checkCampaign(record).roundsTrue).toBe(expected === 'holds' ? 1 : 0)
+    expect(verdict(record)).toBe(expected)
   })
 
   test('a winner whom the pod was told to be refused is a broken promise', () => {
@@ -99,15 +101,18 @@ describe('campaign', () => {
     expect(verdict(changed)).toBe('broken')
   })
 
-  test('behind the guard an older token never writes after a newer one', () => {
-    // That order is all that a guard is for.
-    const record = campaign('lock + guard', 40, 40)
-    const old = <T extends { basis?: number }>(items: readonly T[]): T[] =>
-      items.map((item) => (item.basis === 20 ? { ...item, token: '1018' } : item))
-    const finals = { remaining: 0, winners: old(record.finals.winners) }
-    const { breaches } = checkCampaign({ ...record, entries: old(record.entries), finals })
-    expect(breaches).toEqual(['winner 21 has token 1018 after 1019'])
-  })
+  test.each(['1018', '1019'])(
+    'behind the guard a token after 1019 is larger, and not %s',
+    (token) => {
+      // That order is all that a guard is for, and one lease gives out one prize.
+      const record = campaign('lock + guard', 40, 40)
+      const old = <T extends { basis?: number }>(items: readonly T[]): T[] =>
+        items.map((item) => (item.basis === 20 ? { ...item, token } : item))
+      const finals = { remaining: 0, winners: old(record.finals.winners) }
+      const { breaches } = checkCampaign({ ...record, entries: old(record.entries), finals })
+      expect(breaches).toEqual([`winner 21 has token ${token} after 1019`])
+    },
+  )
 
   test.each<[string, (record: Made) => TrialRecord]>([
     [

@@ -110,9 +110,13 @@ describe('figures', () => {
     expect(verdict(record)).toBe('broken')
   })
 
-  test('a control whose tokens rise all the same is void', () => {
-    // Then the data were not lost.
-    expect(verdict(recordOf(INCR, { ...WELL, tokens: ['1', '2'], nextToken: '3' }))).toBe('void')
+  test.each<[string, Story]>([
+    ['whose tokens rise all the same', { ...RESTARTED, tokens: ['1', '2'], nextToken: '3' }],
+    ['in which the good write is admitted', { ...RESTARTED, next: 'applied' }],
+    ['in which the stale write is refused', { ...RESTARTED, late: 'refused' }],
+  ])('a control %s is void', (_what, story) => {
+    // Then nothing was lost, or the guard was none.
+    expect(verdict(recordOf(INCR, story))).toBe('void')
   })
 })
 
