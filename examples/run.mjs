@@ -44,7 +44,7 @@ async function example() {
       servers.push(cluster)
       env.REDIS_CLUSTER = cluster.nodes.map(({ port }) => `127.0.0.1:${port}`).join()
     }
-    if (/from 'pg'/.test(text) && !env.PGHOST) {
+    if (/from '(?:pg|postgres)'/.test(text) && !env.PGHOST) {
       const postgres = await startPostgres()
       servers.push(postgres)
       const { host, port, user, database } = postgres.connection

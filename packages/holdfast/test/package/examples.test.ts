@@ -60,6 +60,7 @@ const PRINTS: Readonly<Record<string, readonly RegExp[]>> = {
     /^another process has it$/,
   ],
   'own-transaction': [/^balance 101$/],
+  'postgres-js': [/^balance 102$/],
   'column-form': [/^applied$/, /^applied$/, /^already-applied$/, /^STALE_TOKEN$/, /^balance 2$/],
   'database-rights': [
     /^CREATE SCHEMA IF NOT EXISTS "shop_fences";$/,
@@ -250,7 +251,7 @@ async function prepare(folder: string): Promise<void> {
   const unpack = ['-xzf', holdfast, '-C', own, '--strip-components=1']
   const { code, output } = await run(folder, 'tar', unpack)
   if (code !== 0) throw new Error(`tar failed:\n${output}`)
-  linkPackages(folder, ['@types/node', '@types/pg', 'ioredis', 'pg', 'redis'])
+  linkPackages(folder, ['@types/node', '@types/pg', 'ioredis', 'pg', 'postgres', 'redis'])
   for (const name of readdirSync(join(ROOT, 'examples'))) {
     if (name !== 'dist') {
       cpSync(join(ROOT, 'examples', name), join(folder, name), { recursive: true })
