@@ -38,8 +38,10 @@ export interface PgPool<C extends PgClient> {
   connect(callback: any): any
 }
 
+/** A single client has a `connect` too, which works once: the second call would find "no connection". */
 export function isPgPool(pool: unknown): pool is PgPool<PgClient> {
-  return typeof (pool as Partial<PgPool<PgClient>> | null | undefined)?.connect === 'function'
+  const { connect, setTypeParser } = (pool ?? {}) as { connect?: unknown; setTypeParser?: unknown }
+  return typeof connect === 'function' && setTypeParser === undefined
 }
 
 export function pgDriver<C extends PgClient>(pool: PgPool<C>): Driver<C> {

@@ -84,7 +84,8 @@ export class OptionReader {
     const { clock: _, ...rest } = defaults
     this.#defaults = rest
     // A wrong default must fail where it stands, not at the first acquire.
-    this.#standard = this.#readAll(rest, { signal: 'none: a signal belongs to one call' })
+    const refused = { signal: 'none: a signal belongs to one call' }
+    this.#standard = this.#readAll(rest, refused, ['clock'])
   }
 
   /** @throws InvalidArgumentError naming the first option that is wrong. */
@@ -92,7 +93,8 @@ export class OptionReader {
     return options === undefined ? this.#standard : this.#readAll(options, refused)
   }
 
-  #readAll(own: AcquireOptions, refused: Refused): Settings {
+  /** @param more Names of options that somebody else reads, for the message. */
+  #readAll(own: AcquireOptions, refused: Refused, more: readonly string[] = []): Settings {
     checkShape(own, 'options')
     for (const name of Object.keys(own)) {
       const why = refused[name as keyof Refused]
@@ -100,11 +102,9 @@ export class OptionReader {
       if (value === undefined) continue
       if (why !== undefined) throw new InvalidArgumentError(name, value, why)
       if (!OPTION_NAMES.has(name)) {
-        throw new InvalidArgumentError(
-          name,
-          value,
-          `no option of that name; the options are ${[...OPTION_NAMES].join(', ')}`,
-        )
+        const names = [...OPTION_NAMES, ...more].filter((known) => !(known in refused))
+        const allowed = `no option of that name; the options are ${names.join(', ')}`
+        throw new InvalidArgumentError(name, value, allowed)
       }
     }
     // Only undefined means "not given": null is a mistake, and 0 is a 0.

@@ -117,6 +117,16 @@ describe('options', () => {
     expect(renewDeadlineMs).toBeGreaterThan(1.2 * renewEveryMs)
   })
 
+  // The list of names told a caller to use what is refused there, and left out what is not.
+  it('name what may stand there when a name is unknown', () => {
+    const typo = { ttl: 5 } as object
+    const defaults = failureOf(() => new OptionReader(capabilities, typo)).allowed
+    expect(defaults).toMatch(/ttlMs, .*waitMs, clock$/)
+    expect(failureOf(() => read(typo)).allowed).toMatch(/ttlMs, .*waitMs, signal$/)
+    const once = () => new OptionReader(capabilities, {}).read(typo, { waitMs: 'none' })
+    expect(failureOf(once).allowed).toMatch(/value, signal$/)
+  })
+
   it('refuse wrong defaults where they are given', () => {
     expect(failureOf(() => new OptionReader(capabilities, { ttlMs: 5 })).option).toBe('ttlMs')
     const signal = { signal: new AbortController().signal } as object

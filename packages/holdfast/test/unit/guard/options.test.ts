@@ -1,3 +1,4 @@
+import pg from 'pg'
 import { describe, expect, it } from 'vitest'
 import { readGuardOptions } from '../../../src/guards/postgres/options.ts'
 import { Statements } from '../../../src/guards/postgres/statements.ts'
@@ -51,11 +52,13 @@ describe('the options of the guard', () => {
     for (const [option, options] of wrong) {
       expect(() => readGuardOptions(options)).toThrow(expect.objectContaining({ option }))
     }
-    for (const pool of [undefined, null, {}, { connect: 1 }]) {
+    // A single client works for one call, and then looks like a server that is down.
+    for (const pool of [undefined, null, {}, { connect: 1 }, new pg.Client()]) {
       expect(() => postgresGuard(pool as never)).toThrow(
         expect.objectContaining({ option: 'pool' }),
       )
     }
+    expect(() => postgresGuard(new pg.Pool())).not.toThrow()
   })
 })
 
