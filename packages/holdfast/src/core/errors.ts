@@ -217,10 +217,16 @@ export class TokenSourceError extends LockError<'TOKEN_SOURCE'> {
   readonly presented: string
   readonly recorded: string
 
-  constructor(resource: string, presented: string, recorded: string) {
+  /** @param repair What accepts the new store, where it is not `adopt`. */
+  constructor(
+    resource: string,
+    presented: string,
+    recorded: string,
+    repair = 'accept it with guard.adopt(lease)',
+  ) {
     super(
       `the guard of "${resource}" records tokens of "${recorded}", this one is of "${presented}"; ` +
-        'after a deliberate move of the locks to another store, accept it with guard.adopt(lease)',
+        `after a deliberate move of the locks to another store, ${repair}`,
     )
     this.resource = resource
     this.presented = presented

@@ -236,6 +236,39 @@ describe('a write of the column form that is wrong', () => {
   })
 })
 
+describe('a row that was written with tokens of another store', () => {
+  // The error named `adopt`, which accepts a claim's record and leaves the row as it is.
+  it('says what to run after a move, and takes the new tokens once that was run', async () => {
+    const columns = { fence: 'B fence', seq: 'b"seq', owner: 'b_o', op: 'b_op', source: 'b_s' }
+    for (const guard of [postgresGuard(admin), postgresGuard(admin, { columns })]) {
+      const table = `columns_${++names}."Moved"`
+      await admin.query(`CREATE SCHEMA columns_${names}`)
+      await admin.query(`CREATE TABLE ${table} (id int PRIMARY KEY, value text)`)
+      await admin.query(guard.ddlFor(`columns_${names}.Moved`))
+      await admin.query(`INSERT INTO ${table} VALUES (1), (2)`)
+      const write = (id: number) => ({
+        table: `columns_${names}.Moved`,
+        where: { id },
+        set: { value: 'v' },
+      })
+      for (const id of [1, 2]) expect(await guard.update(LEASE, write(id))).toBe('applied')
+      const moved = fenced('columns', 1n, { source: 'suite:moved' })
+      const refused = await outcome(guard.update(moved, write(1)))
+      expect(codeOf(refused)).toBe('TOKEN_SOURCE')
+      const { message } = (refused as PromiseRejectedResult).reason
+      expect(message).not.toContain('adopt')
+      const [, repair = ''] = /, run (UPDATE .*)$/.exec(message) ?? []
+      // As it stands it frees no row, and not all rows.
+      await expect(admin.query(repair)).rejects.toMatchObject({ code: '42703' })
+      await admin.query(repair.replace('…', '1'))
+      expect(await guard.update(moved, write(1))).toBe('applied')
+      // The other row is the old store's still.
+      expect(codeOf(await outcome(guard.update(moved, write(2))))).toBe('TOKEN_SOURCE')
+      expect(codeOf(await outcome(guard.update(LEASE, write(1))))).toBe('TOKEN_SOURCE')
+    }
+  })
+})
+
 describe('the columns', () => {
   it('can be added again and again, and keep what is there', async () => {
     const guard = postgresGuard(admin)

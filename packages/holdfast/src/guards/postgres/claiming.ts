@@ -85,12 +85,20 @@ export async function claimByParts(
 /**
  * Why a claim met no row that it may raise, in this order. Null: it may now.
  *
+ * @param repair What accepts another source, where it is not `adopt`.
  * @returns The `seq` that this call drew when it was applied before.
  */
-export function repeatOrRefusal(row: FenceRow, claim: Claim, fenced: Fenced): bigint | null {
+export function repeatOrRefusal(
+  row: FenceRow,
+  claim: Claim,
+  fenced: Fenced,
+  repair?: string,
+): bigint | null {
   const { resource } = claim
   const { fencingToken } = fenced
-  if (row.source !== claim.source) throw new TokenSourceError(resource, claim.source, row.source)
+  if (row.source !== claim.source) {
+    throw new TokenSourceError(resource, claim.source, row.source, repair)
+  }
   if (row.token > fencingToken) {
     reportStale(fenced, resource, row.token)
     throw new StaleTokenError(resource, fencingToken, row.token)

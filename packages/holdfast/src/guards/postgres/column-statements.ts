@@ -42,6 +42,8 @@ export interface Shape {
   readonly alone: NamedText
   /** Up to two rows: what the columns hold. */
   readonly read: NamedText
+  /** For a person: what makes a row take the tokens of another source, which `adopt` does not. */
+  readonly adoption: string
 }
 
 /** More shapes than any program writes by hand; past it, they are built anew. */
@@ -103,6 +105,7 @@ function shapeOf(write: ReadWrite, columns: ColumnNames): Shape {
       FROM ${table} AS f
       WHERE ${found('f', write, 0)}
       LIMIT 2`),
+    adoption: `run ${adoptionText(table, write, c)}`,
   }
 }
 
@@ -134,6 +137,13 @@ function writeText(
       AND (f.${c.fence} IS NULL OR (f.${c.source} = ${source}
         AND (f.${c.fence} < ${token} OR (f.${c.fence} = ${token} AND f.${c.owner} = ${owner}
           AND f.${c.op} <> ${op} AND f.${c.seq} <= ${seqMax}))))${returning}`
+}
+
+/** The values are left out: it stands in a message, and must not run by mistake on all rows. */
+function adoptionText(table: string, write: ReadWrite, c: ColumnNames): string {
+  const set = Object.values(c).map((column) => `${column} = NULL`)
+  const where = write.where.map(([column]) => `${quoteIdentifier(column)} = …`)
+  return `UPDATE ${table} SET ${set.join(', ')} WHERE ${where.join(' AND ')}`
 }
 
 function quotedColumns(columns: ColumnNames): ColumnNames {

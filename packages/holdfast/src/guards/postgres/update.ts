@@ -242,7 +242,7 @@ function isOver<Tx>(session: Session<Tx>, error: unknown): boolean {
  *
  * @throws StaleTokenError, TokenConflictError, TokenSourceError, InvalidArgumentError.
  */
-function refusalOf({ call, write }: Writing, rows: PgAnswer['rows']): Refused {
+function refusalOf({ call, write, shape }: Writing, rows: PgAnswer['rows']): Refused {
   const [found, another] = rows
   if (found === undefined) return { kind: 'missing', seq: 0n }
   if (another !== undefined) {
@@ -258,7 +258,7 @@ function refusalOf({ call, write }: Writing, rows: PgAnswer['rows']): Refused {
       'one in which the columns of the guard are all null or all set: guard.ddlFor(table) has the check'
     throw new InvalidArgumentError('table', write.table, allowed)
   }
-  const seq = repeatOrRefusal(row, call.claim, call.fenced)
+  const seq = repeatOrRefusal(row, call.claim, call.fenced, shape.adoption)
   if (seq !== null) return { kind: 'repeat', seq }
   return { kind: 'may-now', seq: row.token === call.fenced.fencingToken ? row.seq : 0n }
 }
