@@ -11,10 +11,10 @@ type Of<T = unknown> = Readonly<{ lockName: string; fencingToken: bigint } & T>
 
 /** Something an operator should know; locks go on working. */
 export type Warning = Readonly<{
-  code: 'client-option' | 'eviction-policy' | 'token-regression'
+  code: 'client-option' | 'eviction-policy' | 'writable-replica' | 'token-regression'
   /** What to do about it, one sentence. */
   advice: string
-  /** For `client-option` and `eviction-policy`: the setting and its value. */
+  /** For all but `token-regression`: the setting and its value. */
   option?: string
   value?: unknown
   lockName?: string

@@ -1,11 +1,14 @@
 import { createServer } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis as Io } from 'ioredis'
 import { createClient } from 'redis'
 import { describe, expect, it } from 'vitest'
 import { startRedis, startRedisSentinels } from '../../../cli/src/lab/servers/index.ts'
+import type { Warning } from '../../src/core/events.ts'
+import type { Locks } from '../../src/core/lease.ts'
 import { createLocks } from '../../src/lock/lock.ts'
 import { type RedisClient, redisBackend } from '../../src/redis.ts'
-import { acquired } from '../../src/testkit/backend-harness.ts'
+import { acquired, request } from '../../src/testkit/backend-harness.ts'
 import { startPostgresStand } from '../support/postgres.ts'
 import { allKeys, CLIENT_NAMES, openInspector, until } from '../support/redis.ts'
 import { standOnRedis } from '../support/redis-stand.ts'
@@ -127,16 +130,8 @@ describe('an endpoint that keeps no locks', () => {
   it.each(CLIENT_NAMES)(
     'because it is a replica says so to %s, and nothing is written there',
     async (name) => {
-      const replica = await startRedis({
-        args: ['--replicaof', '127.0.0.1', `${stand.server.port}`],
-      })
-      stand.ends.push(() => replica.stop())
-      const inspector = await openInspector(replica.port)
-      stand.ends.push(() => inspector.disconnect())
-      const up = async (): Promise<boolean> =>
-        /master_link_status:up/.test(await inspector.info('replication'))
-      await until(up, 'the replica is attached', 30_000)
-      const locks = await stand.locks({ name, port: replica.port })
+      const { port, inspector } = await attachReplica()
+      const locks = await stand.locks({ name, port })
       const refused = {
         code: 'BACKEND_UNAVAILABLE',
         why: 'read-only',
@@ -146,9 +141,72 @@ describe('an endpoint that keeps no locks', () => {
       const grant = await acquired(await stand.backend(), 'held')
       await until(async () => (await inspector.exists('lock:held')) === 1, 'the replica has it')
       // Whoever asks there is told the holder, and cannot become one.
-      const there = await stand.backend({ port: replica.port })
+      const there = await stand.backend({ port })
       expect((await there.inspect('held'))?.fencingToken).toBe(grant.fencingToken)
       expect((await allKeys(inspector)).filter((key) => key.startsWith('lock:k'))).toEqual([])
+      const warned: Warning[] = []
+      there.warn = (warning) => warned.push(warning)
+      expect((await there.tryAcquire(request('held'))).kind).toBe('held')
+      await sleep(50)
+      expect(warned).toEqual([])
     },
   )
 })
+
+// B048, second part: one that takes writes refuses nothing, so all that is left is to say so.
+describe('a replica that takes writes', () => {
+  it.each(CLIENT_NAMES)('grants what its primary grants too, and %s is warned', async (name) => {
+    const { port } = await attachReplica('--replica-read-only', 'no')
+    const locks = await stand.locks({ name, port })
+    const warned = warningsOf(locks)
+    const there = await locks.acquire('k', { ttlMs: 60_000 })
+    const here = await (await stand.locks()).acquire('k', { ttlMs: 60_000 })
+    expect([there.isHeld, here.isHeld]).toEqual([true, true])
+    await until(() => warned.length > 0, 'a warning')
+    await (await locks.acquire('l')).release()
+    await sleep(50)
+    expect(warned).toEqual([
+      {
+        code: 'writable-replica',
+        option: 'replica-read-only',
+        value: 'no',
+        advice: expect.stringContaining('connect to the primary'),
+      },
+    ])
+    await there.release()
+    await here.release()
+  })
+
+  it('is not told to a user who may not ask, and locks go on', async () => {
+    const { port, inspector } = await attachReplica('--replica-read-only', 'no')
+    await inspector.call('ACL', 'SETUSER', 'app', 'on', '>geheim', '~*', '&*', '+@all', '-info')
+    const client = { username: 'app', password: 'geheim' }
+    const locks = await stand.locks({ port, client })
+    const warned = warningsOf(locks)
+    for (const lockName of ['k', 'l']) await (await locks.acquire(lockName)).release()
+    await sleep(50)
+    expect(warned).toEqual([])
+  })
+})
+
+/** A replica of the stand's server, once it has its data. */
+async function attachReplica(...args: string[]): Promise<{ port: number; inspector: Io }> {
+  const replicaOf = ['--replicaof', '127.0.0.1', `${stand.server.port}`]
+  const replica = await startRedis({ args: [...replicaOf, ...args] })
+  stand.ends.push(() => replica.stop())
+  const inspector = await openInspector(replica.port)
+  stand.ends.push(() => inspector.disconnect())
+  const isUp = async (): Promise<boolean> =>
+    /master_link_status:up/.test(await inspector.info('replication'))
+  await until(isUp, 'the replica is attached', 30_000)
+  return { port: replica.port, inspector }
+}
+
+/** Of the server; those of the client's options are another matter. */
+function warningsOf(locks: Locks): Warning[] {
+  const warned: Warning[] = []
+  locks.on('warning', (warning) => {
+    if (warning.code !== 'client-option') warned.push(warning)
+  })
+  return warned
+}

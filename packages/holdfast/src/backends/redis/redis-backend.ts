@@ -41,7 +41,7 @@ import { TTL_MS_MIN } from '../../core/options.ts'
 import { onAdoptSeams, type Seams, systemSeams } from '../../core/seams.ts'
 import { checkToken, parseToken, TOKEN_MAX } from '../../core/token.ts'
 import { gated } from './admission.ts'
-import { Advice } from './advice.ts'
+import { Advice, type ServerFacts } from './advice.ts'
 import { Attempts, TOMBSTONE_MS_MIN } from './attempts.ts'
 import { type LockKeys, RedisKeys } from './keys.ts'
 import { RedisLooking } from './looking.ts'
@@ -380,11 +380,10 @@ class RedisBackend implements Backend {
     return Number(await this.#scripts.run(AWAIT, [lock, want], [waiter])) === 1
   }
 
-  /** @returns The server's maxmemory-policy, or '' where this user may not ask. */
-  async #askFacts(lockName: string): Promise<string> {
+  async #askFacts(lockName: string): Promise<ServerFacts> {
     const lock = this.#keys.lock(lockName)
-    const [sent = '', policy = ''] = textsOf(await this.#scripts.run(FACTS, [lock], []))
+    const [sent = '', policy = '', writes] = textsOf(await this.#scripts.run(FACTS, [lock], []))
     this.#keys.learn(lockName, sent)
-    return policy
+    return { policy, isWritableReplica: writes === 'writable' }
   }
 }

@@ -93,11 +93,13 @@ export const FACTS: RedisScript = defineScript(
   'facts',
   /* lua */ `
 -- KEYS[1] lock  no key that is read: it tells what the client puts before keys
--- Reply: {the key as sent, maxmemory-policy or ''}
-local info = redis.pcall('INFO', 'memory')
-if type(info) == 'table' then
-  info = ''
+-- Reply: {the key as sent, maxmemory-policy or '', 'writable' for a replica that takes writes or ''}
+local function info(section)
+  local text = redis.pcall('INFO', section)
+  return type(text) == 'string' and text or ''
 end
-return {KEYS[1], string.match(info, 'maxmemory_policy:([%w-]+)') or ''}
+local policy = string.match(info('memory'), 'maxmemory_policy:([%w-]+)') or ''
+local is_writable = string.find(info('replication'), 'slave_read_only:0', 1, true)
+return {KEYS[1], policy, is_writable and 'writable' or ''}
 `,
 )
