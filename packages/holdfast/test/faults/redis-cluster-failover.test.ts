@@ -11,6 +11,14 @@ import { createLocks } from '../../src/lock/lock.ts'
 import { redisBackend } from '../../src/redis.ts'
 import { acquired, request } from '../../src/testkit/backend-harness.ts'
 import {
+  askUntilGranted,
+  type Call,
+  expectBounded,
+  FAILOVER_MS_MAX,
+  LONG_MS,
+  ShortLeases,
+} from '../support/failover.ts'
+import {
   allKeys,
   CLIENT_NAMES,
   type ClientName,
@@ -21,12 +29,7 @@ import {
 import { onEachPrimary, openClusterClient } from '../support/redis-cluster.ts'
 import { cutReplicas, REPLICATOR_ARGS } from '../support/redis-sentinel.ts'
 
-const LONG_MS = 120_000
-/** Less than any failover takes: a node is missed after two seconds. */
-const SHORT_MS = 800
-/** A request is given up after 2 s; the rest is for a machine with every core taken. */
-const CALL_MS_MAX = 10_000
-const FAILOVER_MS_MAX = 60_000
+const FAILING_OVER = { nodeTimeoutMs: 2000 }
 /** Of a test that waits for a failover, or for three. */
 const KILLED_MS_MAX = 240_000
 /** Names with this tag lie on node 1, whose replica is node 4; those with the other on node 0. */
@@ -75,53 +78,17 @@ async function isSubscribed({ port }: RedisServer, channel: string): Promise<boo
   return count > 0
 }
 
-interface Call {
-  readonly code: string
-  readonly tookMs: number
-}
-
-/** Asks for names of one node, again and again, until one is granted or the time is over. */
-async function askUntilGranted(
-  { locks }: Program,
-  start: string,
-  withinMs = FAILOVER_MS_MAX,
-): Promise<Call[]> {
-  const calls: Call[] = []
-  const untilMs = performance.now() + withinMs
-  while (calls.at(-1)?.code !== 'GRANTED' && performance.now() < untilMs) {
-    const startedAtMs = performance.now()
-    const code = await locks
-      .acquire(`${start}:${calls.length}`, { waitMs: 0, ttlMs: LONG_MS })
-      .then(
-        (lease) => lease.release().then(() => 'GRANTED'),
-        (error) => String(error.code),
-      )
-    calls.push({ code, tookMs: performance.now() - startedAtMs })
-    await sleep(50)
-  }
-  return calls
-}
-
-function expectBounded(calls: readonly Call[]): void {
-  const codes = new Set(calls.map(({ code }) => code))
-  for (const expected of ['GRANTED', 'BACKEND_UNAVAILABLE', 'OUTCOME_UNKNOWN']) {
-    codes.delete(expected)
-  }
-  expect([...codes]).toEqual([])
-  expect(Math.max(...calls.map(({ tookMs }) => tookMs))).toBeLessThan(CALL_MS_MAX)
-}
-
 describe('a primary of a cluster that is killed, with a replica that has the locks', () => {
   let cluster: RedisCluster
   let survivors: readonly RedisServer[]
   const programs = new Map<ClientName, Program>()
   const kept = new Map<ClientName, Grant>()
-  const told = new Map<ClientName, { lease: Lease; inTime: Promise<boolean> }>()
+  const short = new ShortLeases()
   const calls = new Map<ClientName, readonly Call[]>()
   const waited = new Map<ClientName, Lease>()
 
   beforeAll(async () => {
-    cluster = await startRedisCluster()
+    cluster = await startRedisCluster(FAILING_OVER)
     for (const name of CLIENT_NAMES) {
       const program = await openProgram(name, cluster)
       programs.set(name, program)
@@ -132,16 +99,7 @@ describe('a primary of a cluster that is killed, with a replica that has the loc
     await primary.wait(1, 30_000)
     primary.disconnect()
     for (const [name, { locks }] of programs) {
-      const lease = await locks.acquire(`${TAG}short:${name}`, { waitMs: 0, ttlMs: SHORT_MS })
-      // By the order of two timers, so that a blocked loop is late for both.
-      const watch = (): void => {
-        const inTime = sleep(0.95 * SHORT_MS)
-          .then(() => sleep(20))
-          .then(() => lease.signal.aborted)
-        told.set(name, { lease, inTime })
-      }
-      locks.on('renewed', watch)
-      watch()
+      await short.take(name, locks, `${TAG}short:${name}`)
     }
     await nodeOf(cluster, 1).kill()
     survivors = cluster.nodes.filter((_, index) => index !== 1)
@@ -149,7 +107,7 @@ describe('a primary of a cluster that is killed, with a replica that has the loc
       FOLLOWERS.map(async (name) => {
         const program = programs.get(name) as Program
         const waiting = program.locks.acquire(`${TAG}waited:${name}`, { waitMs: FAILOVER_MS_MAX })
-        calls.set(name, await askUntilGranted(program, `${TAG}asked:${name}`))
+        calls.set(name, await askUntilGranted(program.locks, `${TAG}asked:${name}`))
         waited.set(name, await waiting)
       }),
     )
@@ -162,11 +120,7 @@ describe('a primary of a cluster that is killed, with a replica that has the loc
   })
 
   it.each(CLIENT_NAMES)('%s: the holder of a short lease is told before its TTL', async (name) => {
-    expect(await told.get(name)?.inTime).toBe(true)
-    expect(told.get(name)?.lease.signal.reason).toMatchObject({
-      code: 'LEASE_LOST',
-      reason: 'expired',
-    })
+    await short.expectTold(name)
   })
 
   // The accident: a call hangs for as long as the client looks for the primary, 4 s and more.
@@ -211,13 +165,13 @@ describe('a primary of a cluster that is killed, with a replica that has the loc
   // What docs/backends/redis.md says of node-redis 5; the last test, because the node comes back.
   it('node-redis 5: calls are refused until the old primary is back, and then follow it', async () => {
     const program = programs.get('node-redis 5') as Program
-    const refused = await askUntilGranted(program, `${TAG}asked:early`, 2000)
+    const refused = await askUntilGranted(program.locks, `${TAG}asked:early`, 2000)
     expectBounded(refused)
     expect(refused.at(-1)?.code).not.toBe('GRANTED')
     const grant = await acquired(program.backend, `${ELSEWHERE}:n`)
     expect(await program.backend.release(grant, 0)).toBe('released')
     await nodeOf(cluster, 1).restart()
-    const calls = await askUntilGranted(program, `${TAG}asked:late`)
+    const calls = await askUntilGranted(program.locks, `${TAG}asked:late`)
     expectBounded(calls)
     expect(calls.at(-1)?.code).toBe('GRANTED')
   })
@@ -235,7 +189,7 @@ describe('a primary of a cluster that is killed', () => {
   it(
     'with a lock that no replica has: the next token is larger, the old holder is told',
     async () => {
-      const cluster = await startRedisCluster({ args: REPLICATOR_ARGS })
+      const cluster = await startRedisCluster({ ...FAILING_OVER, args: REPLICATOR_ARGS })
       ends.push(() => cluster.stop())
       const one = await openProgram('ioredis 6', cluster)
       const other = await openProgram('node-redis 6', cluster)
@@ -271,7 +225,7 @@ describe('a primary of a cluster that is killed', () => {
   it(
     'with a subscription: that goes on at another node',
     async () => {
-      const cluster = await startRedisCluster()
+      const cluster = await startRedisCluster(FAILING_OVER)
       ends.push(() => cluster.stop())
       for (const name of FOLLOWERS) {
         const { backend, locks, end } = await openProgram(name, cluster)
@@ -316,7 +270,7 @@ describe('a primary of a cluster that is killed', () => {
   it(
     'with its replica takes the cluster down: that is said of every name and of a listing',
     async () => {
-      const cluster = await startRedisCluster()
+      const cluster = await startRedisCluster(FAILING_OVER)
       ends.push(() => cluster.stop())
       const programs = [
         await openProgram('ioredis 6', cluster),

@@ -1,6 +1,7 @@
 /**
  * The program of a process that works on locks until it is killed: cycles of everything that writes,
- * over few names, so that several of them meet. It stands beside a compiled library in `dist`.
+ * over few names, so that several of them meet. It stands beside a compiled library in `dist`. When
+ * as many scripts have been answered as its argument says, it says so.
  *
  * With a client of its own, because loading one of the supported ones takes longer than all else
  * that it does in its short life.
@@ -18,6 +19,8 @@ ${WORK}`
 /** RESP 2; everything is ASCII here, so characters are bytes. */
 const CLIENT = `
 socket.setNoDelay(true)
+const wanted = Number(process.argv[2])
+let answered = 0
 const waiting = []
 let rest = ''
 // Everything is ASCII here, so characters are bytes.
@@ -64,7 +67,12 @@ const send = (...parts) => new Promise((resolve, reject) => {
 })
 const client = {
   eval: (script, ...rest) => send('EVAL', script, ...rest),
-  evalsha: (sha1, ...rest) => send('EVALSHA', sha1, ...rest),
+  evalsha: async (sha1, ...rest) => {
+    const reply = await send('EVALSHA', sha1, ...rest)
+    answered += 1
+    if (answered === wanted) process.send('worked')
+    return reply
+  },
 }
 `
 
@@ -75,8 +83,6 @@ const request = (index) => ({
   waits: index % 2 === 0, waiter: 'w' + process.pid, holder: { host: 'h', pid: process.pid },
   onLost() {},
 })
-await backend.inspect('n0')
-process.send('ready')
 for (let index = 0; ; index++) {
   const asked = request(index)
   const { lockName, owner } = asked

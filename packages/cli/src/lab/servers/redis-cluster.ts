@@ -20,20 +20,26 @@ export interface RedisCluster {
 export interface RedisClusterOptions {
   /** Further arguments of each redis-server. */
   readonly args?: readonly string[]
+  /**
+   * How long a primary may be silent, once the cluster stands, before its replica takes its place:
+   * 60,000 milliseconds by default, or a busy machine would be a failure of a node.
+   */
+  readonly nodeTimeoutMs?: number
 }
 
 const PRIMARIES = 3
 const SLOTS = 16_384
 /** Nodes talk to each other on the port that is this much higher. */
 const BUS_PORT_DISTANCE = 10_000
-/** A primary that is silent for so long is replaced; two seconds are short and hold on a busy machine. */
-const NODE_TIMEOUT_MS = 2_000
+/** Nodes that meet tell each other of the rest at this pace. */
+const FORMING_TIMEOUT_MS = 2_000
+const NODE_TIMEOUT_MS_DEFAULT = 60_000
 const READY_MS_MAX = 60_000
 const READY_POLL_MS = 50
 
 /** @throws {MissingServerError} before anything is started. */
 export async function startCluster(options: RedisClusterOptions = {}): Promise<RedisCluster> {
-  const args = ['--cluster-enabled', 'yes', '--cluster-node-timeout', `${NODE_TIMEOUT_MS}`]
+  const args = ['--cluster-enabled', 'yes', '--cluster-node-timeout', `${FORMING_TIMEOUT_MS}`]
   // By default a replica's first synchronisation waits five seconds for more replicas.
   // And an end waits for no replica.
   args.push('--repl-diskless-sync-delay', '0', '--shutdown-timeout', '0', ...(options.args ?? []))
@@ -49,7 +55,7 @@ export async function startCluster(options: RedisClusterOptions = {}): Promise<R
   }
   try {
     for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason
-    await join(nodes)
+    await join(nodes, options.nodeTimeoutMs ?? NODE_TIMEOUT_MS_DEFAULT)
     return { nodes, stop }
   } catch (error) {
     await stop()
@@ -57,7 +63,7 @@ export async function startCluster(options: RedisClusterOptions = {}): Promise<R
   }
 }
 
-async function join(nodes: readonly RedisServer[]): Promise<void> {
+async function join(nodes: readonly RedisServer[], nodeTimeoutMs: number): Promise<void> {
   const connections = nodes.map(({ port }) => new Redis(port, '127.0.0.1'))
   for (const connection of connections) connection.on('error', () => undefined)
   try {
@@ -65,6 +71,7 @@ async function join(nodes: readonly RedisServer[]): Promise<void> {
       connections,
       nodes.map(({ port }) => port),
     )
+    for (const node of connections) await node.config('SET', 'cluster-node-timeout', nodeTimeoutMs)
   } finally {
     for (const connection of connections) connection.disconnect()
   }
