@@ -4,6 +4,7 @@ import type { Entry } from '../../src/lab/history.ts'
 import type { ArmRecord } from '../../src/lab/scenario.ts'
 import { checkLateWrite } from '../../src/lab/scenarios/late-write/check.ts'
 import {
+  redrawnRecord,
   type Try,
   type Wallets,
   walletRecord,
@@ -23,7 +24,7 @@ const CLAIMED = [
 ] as const
 
 /** A's late write falls between B's read and B's write; what it is answered decides the rest. */
-function story(lateWrite: 'applied' | 'refused', claims: boolean): Try[] {
+function story(lateWrite: 'applied' | 'refused' | 'lost', claims: boolean): Try[] {
   const claim = (ms: number): { claimMs?: number } => (claims ? { claimMs: ms } : {})
   const a = { process: 'A', change: 1 } as const
   const late: Try[] = [
@@ -86,6 +87,26 @@ describe('verdicts', () => {
     expect(checkLateWrite(record)).toMatchObject({
       ...{ rounds: 2, roundsTrue: 1, problems: [] },
       metrics: { acknowledged: 4, lost: 1, refusedWrites: 1 },
+    })
+    expect(verdict(record)).toBe('broken')
+  })
+
+  test('an arm in which the holder stops itself says nothing of its guard, and is broken', () => {
+    // Nothing is lost either, but the late write never met the claim.
+    const record = recordOf(CLAIMED[0], story('lost', true))
+    expect(checkLateWrite(record)).toMatchObject({ rounds: 1, roundsTrue: 0 })
+    expect(verdict(record)).toBe('broken')
+  })
+
+  test('a lost update in a round that is drawn again breaks the arm that claims first', () => {
+    // A guard that fails only out of order would otherwise be drawn again until it looks right.
+    const [a, b] = story('applied', true)
+    if (a === undefined || b === undefined) throw new Error('no story')
+    const early = [a, { ...b, writeMs: 400, releaseMs: 403 }]
+    const record = redrawnRecord(CLAIMED[0], 0, early, story('refused', true))
+    expect(checkLateWrite(record)).toMatchObject({
+      ...{ rounds: 1, roundsTrue: 1, redrawn: 1, problems: [] },
+      breaches: ['round 0, drawn again, lost an update'],
     })
     expect(verdict(record)).toBe('broken')
   })

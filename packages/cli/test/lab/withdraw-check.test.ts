@@ -4,6 +4,7 @@ import type { ArmRecord } from '../../src/lab/scenario.ts'
 import { checkWithdraw } from '../../src/lab/scenarios/withdraw/check.ts'
 import {
   type MadeUpWallet,
+  redrawnRecord,
   type Try,
   type Wallets,
   walletRecord,
@@ -263,6 +264,35 @@ describe('records that do not fit together', () => {
     ])
     const record = walletRecord({ name: 'lock, nobody pauses', protected: true }, [slow])
     expect(checkWithdraw(record).rounds).toBe(0)
+  })
+})
+
+describe('rounds that are drawn again', () => {
+  test('an update that a guard lost in one of them breaks its arm', () => {
+    // A guard that fails only when B is late would otherwise be drawn again until it looks right.
+    const arm = { name: 'lock + guard, A pauses', protected: true }
+    const [a, b] = guarded('applied')
+    if (a === undefined || b === undefined) throw new Error('no story')
+    const record = redrawnRecord(arm, 1_000, [a, { ...b, releaseMs: 530 }], guarded('refused'))
+    expect(checkWithdraw(record)).toMatchObject({
+      ...{ rounds: 1, roundsTrue: 1, redrawn: 1, problems: [] },
+      breaches: ['round 0, drawn again, lost an update'],
+    })
+    expect(verdict(record)).toBe('broken')
+  })
+
+  test('a lock alone promises nothing for a machine that was too slow', () => {
+    // A wrote when its lock may have been over, and B had read before.
+    const name = 'lock, nobody pauses'
+    const slow: Try[] = [
+      { ...locked(A, '10', 0), writeMs: 330, releaseMs: 333, basis: 1_000, answer: 'applied' },
+      { ...locked(B, '11', 310), basis: 1_000, answer: 'applied' },
+    ]
+    const record = redrawnRecord({ name, protected: true }, 1_000, slow, [
+      ...(STORIES[name]?.tries ?? []),
+    ])
+    expect(checkWithdraw(record)).toMatchObject({ redrawn: 1, problems: [], breaches: [] })
+    expect(verdict(record)).toBe('holds')
   })
 })
 
