@@ -71,7 +71,8 @@ export function checkFenced(fenced: Fenced): Fenced {
   checkToken(fencingToken)
   if (typeof owner !== 'string' || owner.length !== OWNER_LENGTH || !BASE64URL.test(owner)) {
     // The value is a secret, so the message does not repeat it.
-    throw new InvalidArgumentError('owner', typeof owner, `${OWNER_LENGTH} characters, base64url`)
+    const told = typeof owner === 'string' ? `text of length ${owner.length}` : owner
+    throw new InvalidArgumentError('owner', told, `${OWNER_LENGTH} characters, base64url`)
   }
   if (typeof source !== 'string' || source === '') {
     throw new InvalidArgumentError('source', source, 'the source of the token, a text')

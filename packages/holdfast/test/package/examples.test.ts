@@ -76,6 +76,8 @@ const PRINTS: Readonly<Record<string, readonly RegExp[]>> = {
     /^"orders" has no check "holdfast_fence"$/,
     /^\{ schemaVersion: 1, problems: \[\], ddl: '' \}$/,
   ],
+  'child-process': [/^the child wrote: balance 101$/],
+  'testing-late': [/^STALE_TOKEN 100$/],
   'testing-faults': [/^told before the TTL: true$/],
   watching: [/^2 held, the oldest since about \d+ s, 1 refused$/],
   clients: [/^held, token \d{16}$/, /^held, token \d{16}$/],

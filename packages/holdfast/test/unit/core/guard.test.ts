@@ -34,6 +34,12 @@ describe('a presented lease', () => {
   // An owner is a secret: an error that repeats it ends up in a log.
   it('does not repeat the owner in the message', () => {
     expect(() => checkFenced({ ...fenced, owner: 'hunter2' })).toThrow(/^(?!.*hunter2)/)
+    expect(() => checkFenced({ ...fenced, owner: 'hunter2' })).toThrow(
+      /is "text of length 7", allowed: 22/,
+    )
+    expect(() => checkFenced({ ...fenced, owner: undefined as never })).toThrow(
+      /^owner is undefined,/,
+    )
   })
 })
 
