@@ -26,6 +26,21 @@ async function newRole(): Promise<{ role: string; pool: pg.Pool }> {
   return { role, pool: openPool(stand.server, stand.server.port, { user: role }) }
 }
 
+/** All that a role may do with the tables of a schema; what is not of single columns names none. */
+async function rightsOf(role: string, schema: string): Promise<string[]> {
+  const { rows } = await admin.query(
+    `SELECT privilege_type AS kind, string_agg(column_name, ', ' ORDER BY column_name) AS columns
+     FROM information_schema.column_privileges
+     WHERE grantee = $1 AND table_schema = $2 GROUP BY kind
+     UNION ALL
+     SELECT privilege_type, 'whole rows' FROM information_schema.table_privileges
+     WHERE grantee = $1 AND table_schema = $2
+       AND privilege_type NOT IN ('SELECT', 'INSERT', 'UPDATE', 'REFERENCES')`,
+    [role, schema],
+  )
+  return rows.map(({ kind, columns }) => `${kind} ${columns}`).sort()
+}
+
 const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`
 
 describe('check', () => {
@@ -53,6 +68,11 @@ describe('check', () => {
     ])
     for (let times = 0; times < 2; times++) await admin.query(before.ddl)
     expect(await guard.check(tables)).toEqual({ schemaVersion: 1, problems: [], ddl: '' })
+    expect(await rightsOf(role, schema)).toEqual([
+      'INSERT op, owner, resource, seq, source, token',
+      'SELECT op, owner, resource, seq, source, token',
+      'UPDATE op, owner, seq, token',
+    ])
     await guard.migrate()
     expect(await guard.claim(fenced('a', 5n))).toEqual({ seq: 1n })
     // The rights on the caller's own columns are the caller's.
