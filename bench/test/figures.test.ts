@@ -43,25 +43,27 @@ function sample(pairMs: number): Sample {
 }
 
 describe('a ratio', () => {
-  // The machine is half as fast in the second run; ratios over all runs at once would show it.
+  // The machine is half as fast in each further run; ratios over all runs at once would show it.
   it('is taken within a run, and the median over the runs is told', async () => {
     const paceMs = [1, 2, 4]
     const order: string[] = []
-    const inTurn = (who: string, factor: number): Entry => {
+    const inTurn = (who: string, factors: readonly number[]): Entry => {
       let slices = 0
       return entry(who, () => {
         order.push(who)
-        return sample(factor * (paceMs[slices++] ?? 0))
+        const run = slices++
+        return sample((factors[run] ?? 0) * (paceMs[run] ?? 0))
       })
     }
-    const entries = [inTurn('hand-written', 1), inTurn('holdfast', 1.5)]
+    const entries = [inTurn('hand-written', [1, 1, 1]), inTurn('holdfast', [1.5, 2, 4])]
 
     const { measured } = await measure(entries, { runs: 3, runMs: 0 }, () => {})
     const [reference, own] = rowsOf('one-in-flight', measured)
 
     expect(reference).toMatchObject({ ratio: 1, p50Ratio: 1, n: 3, p50Ms: 2 })
-    expect(own).toMatchObject({ p50Ratio: 1.5, p50RatioSpread: { min: 1.5, max: 1.5 }, p50Ms: 3 })
-    expect(own?.ratio).toBeCloseTo(1 / 1.5)
+    expect(own).toMatchObject({ p50Ratio: 2, p50RatioSpread: { min: 1.5, max: 4 }, p50Ms: 4 })
+    expect(own).toMatchObject({ ratio: 0.5, ratioSpread: { min: 0.25 } })
+    expect(own?.ratioSpread.max).toBeCloseTo(1 / 1.5)
     // The first place moves on.
     expect(order).toEqual([
       'holdfast',
