@@ -101,11 +101,12 @@ export class OptionReader {
       const value = (own as Record<string, unknown>)[name]
       if (value === undefined) continue
       if (why !== undefined) throw new InvalidArgumentError(name, value, why)
-      if (!OPTION_NAMES.has(name)) {
-        const names = [...OPTION_NAMES, ...more].filter((known) => !(known in refused))
-        const allowed = `no option of that name; the options are ${names.join(', ')}`
-        throw new InvalidArgumentError(name, value, allowed)
-      }
+      if (OPTION_NAMES.has(name)) continue
+      throw unknownName(
+        name,
+        value,
+        [...OPTION_NAMES, ...more].filter((one) => !(one in refused)),
+      )
     }
     // Only undefined means "not given": null is a mistake, and 0 is a 0.
     const given = <K extends keyof Given>(name: K): Given[K] => {
@@ -191,6 +192,24 @@ function readMaxHold(maxHoldMs: number, ttlMs: number): number {
     )
   }
   return maxHoldMs
+}
+
+/** "One of a, b" would read as if the value could be one of them. */
+function unknownName(name: string, value: unknown, known: readonly string[]): InvalidArgumentError {
+  const allowed = `no option of that name; the options are ${known.join(', ')}`
+  return new InvalidArgumentError(name, value, allowed)
+}
+
+/**
+ * @param path Stands before each name in the message.
+ * @throws InvalidArgumentError naming the first one that is not known; undefined is "not given".
+ */
+export function checkNames(given: object, known: readonly string[], path = ''): void {
+  for (const [name, value] of Object.entries(given)) {
+    if (value !== undefined && !known.includes(name)) {
+      throw unknownName(`${path}${name}`, value, known)
+    }
+  }
 }
 
 /** An integer number of milliseconds, fractions refused: which way to round is the caller's call. */
@@ -284,11 +303,8 @@ export function checkLockName(lockName: unknown): string {
 export function readListOptions(options: unknown): { prefix: string; limit: number } {
   const own = options ?? {}
   checkShape(own, 'options')
-  const { prefix = '', limit = LIST_LIMIT_DEFAULT, ...rest } = own as Record<string, unknown>
-  const unknown = Object.keys(rest)[0]
-  if (unknown !== undefined) {
-    throw new InvalidArgumentError(unknown, rest[unknown], 'one of prefix, limit')
-  }
+  checkNames(own, ['prefix', 'limit'])
+  const { prefix = '', limit = LIST_LIMIT_DEFAULT } = own as Record<string, unknown>
   if (typeof prefix !== 'string' || Buffer.byteLength(prefix) > LOCK_NAME_BYTES_MAX) {
     throw new InvalidArgumentError('prefix', prefix, `text of up to ${LOCK_NAME_BYTES_MAX} bytes`)
   }

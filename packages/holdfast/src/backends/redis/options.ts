@@ -1,7 +1,7 @@
 import type { RedisSubscriber } from '../../clients/redis-subscriber.ts'
 import type { Options } from '../../core/backend.ts'
 import { InvalidArgumentError } from '../../core/errors.ts'
-import { TTL_MS_MAX, TTL_MS_MIN } from '../../core/options.ts'
+import { checkNames, TTL_MS_MAX, TTL_MS_MIN } from '../../core/options.ts'
 
 const KEY_PREFIX_DEFAULT = 'lock:'
 const BYTES_MAX = 64
@@ -48,14 +48,14 @@ export type RedisOptions = Options<{
   replicas: Options<{ count: number; timeoutMs: number }>
 }>
 
-const NAMES: ReadonlySet<string> = new Set([
+const NAMES: readonly string[] = [
   'keyPrefix',
   'subscriber',
   'sourceId',
   'onEmpty',
   'ttlMsMax',
   'replicas',
-])
+]
 
 const WAITING_TTL_MS_MAX = 60_000
 const REPLICA_COUNT_MAX = 100
@@ -82,11 +82,7 @@ export function readRedisOptions(options: RedisOptions, isCluster = false): Redi
   if (typeof options !== 'object' || options === null || Array.isArray(options)) {
     throw new InvalidArgumentError('options', options, 'an object with options')
   }
-  for (const [name, value] of Object.entries(options)) {
-    if (value !== undefined && !NAMES.has(name)) {
-      throw new InvalidArgumentError(name, value, `one of ${[...NAMES].join(', ')}`)
-    }
-  }
+  checkNames(options, NAMES)
   const { keyPrefix = KEY_PREFIX_DEFAULT, subscriber, sourceId = '', onEmpty = 'fresh' } = options
   if (onEmpty !== 'fresh' && onEmpty !== 'wait') {
     throw new InvalidArgumentError('onEmpty', onEmpty, "'fresh' or 'wait'")
@@ -114,10 +110,7 @@ function readReplicas(given: unknown, isCluster: boolean): ReplicasSettings | nu
   if (typeof given !== 'object' || given === null || Array.isArray(given)) {
     throw new InvalidArgumentError('replicas', given, 'an object with count and timeoutMs')
   }
-  for (const [name, value] of Object.entries(given)) {
-    if (name === 'count' || name === 'timeoutMs') continue
-    throw new InvalidArgumentError(`replicas.${name}`, value, 'one of count, timeoutMs')
-  }
+  checkNames(given, ['count', 'timeoutMs'], 'replicas.')
   const { count, timeoutMs = CONFIRMATION_MS_DEFAULT } = given as Record<string, unknown>
   return {
     count: whole('replicas.count', count, 1, REPLICA_COUNT_MAX),

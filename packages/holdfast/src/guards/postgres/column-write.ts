@@ -1,6 +1,7 @@
 /** What the caller wants written by the column form, checked before anything is sent. */
 import { types } from 'node:util'
 import { InvalidArgumentError } from '../../core/errors.ts'
+import { checkNames } from '../../core/options.ts'
 import type { ColumnNames } from './columns.ts'
 import { storableText } from './text.ts'
 
@@ -43,12 +44,7 @@ export function readWrite(write: PostgresWrite, columns: ColumnNames): ReadWrite
   if (typeof write !== 'object' || write === null) {
     throw new InvalidArgumentError('write', write, 'an object with table, where, set and op')
   }
-  for (const part of Object.keys(write)) {
-    if (!PARTS.includes(part)) {
-      const value = (write as unknown as PostgresRow)[part]
-      throw new InvalidArgumentError(part, value, `one of ${PARTS.join(', ')}`)
-    }
-  }
+  checkNames(write, PARTS)
   const { table, op } = write
   if (typeof table !== 'string') throw new InvalidArgumentError('table', table, 'a text')
   const where = columnsOf('where', write.where, columns)

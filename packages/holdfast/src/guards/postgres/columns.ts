@@ -13,6 +13,7 @@ import { createHash } from 'node:crypto'
 import { quoteIdentifier } from '../../clients/postgres.ts'
 import type { Options } from '../../core/backend.ts'
 import { InvalidArgumentError } from '../../core/errors.ts'
+import { checkNames } from '../../core/options.ts'
 import { storableText } from './text.ts'
 
 /** What each of the five columns is called. */
@@ -52,11 +53,7 @@ export function readColumns(option: unknown): ColumnNames {
   if (typeof own !== 'object' || Array.isArray(own)) {
     throw new InvalidArgumentError('columns', option, `an object with ${known.join(', ')}`)
   }
-  for (const key of Object.keys(own)) {
-    if (own[key] !== undefined && !known.includes(key)) {
-      throw new InvalidArgumentError(`columns.${key}`, own[key], `one of ${known.join(', ')}`)
-    }
-  }
+  checkNames(own, known, 'columns.')
   const name = (key: keyof ColumnNames): string =>
     storableText(`columns.${key}`, own[key] ?? DEFAULTS[key], NAME_BYTES_MAX)
   const names: ColumnNames = {

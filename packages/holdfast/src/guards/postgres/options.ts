@@ -1,7 +1,7 @@
 /** The options of the PostgreSQL guard: default, range, check. */
 import type { Options } from '../../core/backend.ts'
 import { InvalidArgumentError } from '../../core/errors.ts'
-import { integer } from '../../core/options.ts'
+import { checkNames, integer } from '../../core/options.ts'
 import { type ColumnNames, NAME_BYTES_MAX, type PostgresColumns, readColumns } from './columns.ts'
 import { storableText } from './text.ts'
 
@@ -56,11 +56,7 @@ export function readGuardOptions(options: unknown): GuardSettings {
   if (typeof own !== 'object' || Array.isArray(own)) {
     throw new InvalidArgumentError('options', options, 'an object with options')
   }
-  for (const name of Object.keys(own)) {
-    if (own[name] !== undefined && !NAMES.includes(name)) {
-      throw new InvalidArgumentError(name, own[name], `one of ${NAMES.join(', ')}`)
-    }
-  }
+  checkNames(own, NAMES)
   const { schema, timeoutMs, resource, isolation, columns } = own
   if (resource !== undefined && typeof resource !== 'function') {
     throw new InvalidArgumentError('resource', resource, 'a function from lock name to text')

@@ -52,6 +52,9 @@ describe('the options of the guard', () => {
     for (const [option, options] of wrong) {
       expect(() => readGuardOptions(options)).toThrow(expect.objectContaining({ option }))
     }
+    // "One of" would read as if the value could be one of the names.
+    const allowed = expect.stringMatching(/^no option of that name; the options are schema, /)
+    expect(() => readGuardOptions({ name: 'schema' })).toThrow(expect.objectContaining({ allowed }))
     // A single client works for one call, and then looks like a server that is down.
     for (const pool of [undefined, null, {}, { connect: 1 }, new pg.Client()]) {
       expect(() => postgresGuard(pool as never)).toThrow(
