@@ -171,8 +171,9 @@ describe('a process', () => {
         const lease = await locks.acquire('k', { ttlMs: 1000 })
         let aborted = false
         lease.signal.addEventListener('abort', () => { aborted = true })
-        process.send('held')
+        // Before the news goes out: it may be stopped in the very next statement.
         let last = performance.now()
+        process.send('held')
         // Looks at every turn of the loop, as work does between two steps.
         for (;;) {
           await new Promise((resolve) => setImmediate(resolve))
