@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { answering, gate, lostReply, lostRequest } from '../support/faulty-backend.ts'
+import { seamsOf } from '../../src/testkit/virtual-clock.ts'
+import { answering, delayed, gate, lostReply, lostRequest } from '../support/faulty-backend.ts'
 import { codeOf, openWorld, timersLeft, watch } from '../support/open-engine.ts'
 
 describe('a take-over by an operator', () => {
@@ -62,6 +63,26 @@ describe('a take-over by an operator', () => {
     expect(await locks.revoke('free', { fencingToken: 1n, reason: 'stuck' })).toBeNull()
     expect(lease.isHeld).toBe(true)
     expect(typesOf('k')).toEqual(['acquired'])
+  })
+
+  // Counted from the answer, an operator believed in a lease that the store had ended.
+  it('counts from before it was asked for, and is none when its time was over by then', async () => {
+    for (const [backMs, leftMs] of [
+      [300, 700],
+      [1100, null],
+    ] as const) {
+      const { clock, store, engine } = openWorld()
+      const holder = engine()
+      const operator = engine()
+      const { fencingToken } = await holder.locks.acquire('k', { ttlMs: 2000, renew: false })
+      await clock.advance(1000)
+      operator.backend.next('revoke', delayed(seamsOf(clock), 0, backMs))
+      const taken = watch(clock, operator.locks.revoke('k', { fencingToken, reason: 'stuck' }))
+      await clock.advance(backMs)
+      expect(taken.state).toBe('resolved')
+      if (leftMs === null) expect([taken.value, await store.inspect('k')]).toEqual([null, null])
+      else expect(taken.value?.remainingMs()).toBeLessThanOrEqual(leftMs)
+    }
   })
 
   // Without an answer the operator did not know, and the name stayed taken by nobody.

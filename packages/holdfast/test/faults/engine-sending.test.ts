@@ -97,6 +97,21 @@ describe('a request whose sending takes long', () => {
   })
 })
 
+it('a wait is over when its time is, however long its first request took to be sent', async () => {
+  const { clock, engine } = openWorld()
+  const { locks, backend } = engine()
+  backend.next('tryAcquire', () => {
+    clock.block(90)
+    return new Promise(() => {})
+  })
+  const sentAtMs = clock.nowMs()
+  const outcome = watch(clock, locks.acquire('k', { waitMs: 500 }))
+  await clock.advance(1000)
+  expect(outcome.state).toBe('rejected')
+  expect((outcome.atMs ?? 0) - sentAtMs).toBe(500)
+  await locks.close()
+})
+
 // With a client that does not keep the process running, the process ended in the middle of a call;
 // or a renewal that nobody waits for kept a process that had nothing left to do.
 describe('the process is kept running by a request without an answer', () => {
