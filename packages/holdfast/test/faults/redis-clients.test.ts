@@ -1,8 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis as Io } from 'ioredis'
+import { Redis as Io5 } from 'ioredis5'
 import { createClient, RESP_TYPES } from 'redis'
 import { describe, expect, it } from 'vitest'
 import { startRedis } from '../../../cli/src/lab/servers/index.ts'
+import type { Backend } from '../../src/core/backend.ts'
 import type { RedisClient } from '../../src/redis.ts'
 import { acquired, granted, request } from '../../src/testkit/backend-harness.ts'
 import { CLIENT_NAMES, until } from '../support/redis.ts'
@@ -210,19 +212,53 @@ describe('replies', () => {
       expect(await buffers.eval('return KEYS[1]', { keys: ['k'], arguments: [] })).toBeInstanceOf(
         Buffer,
       )
-      const backend = backendOf(buffers)
-      const holder = { host: 'h', pid: 1, label: '☃' }
-      const grant = await acquired(backend, `k${RESP}`, { holder })
-      expect((await backend.inspect(`k${RESP}`))?.holder).toEqual(holder)
-      expect(await backend.renew(grant, LONG_MS)).toMatchObject({ kind: 'renewed' })
-      expect(await backend.tryAcquire(request(`k${RESP}`, { waits: true }))).toMatchObject({
-        holder,
-      })
-      expect(await backend.release(grant, 0)).toBe('released')
-      expect(await backend.renew(grant, LONG_MS)).toEqual({ kind: 'lost', reason: 'expired' })
+      await useReplies(backendOf(buffers), `k${RESP}`)
+    }
+  })
+
+  // The token of a grant is an integer, and so are answers like "released".
+  it('may have text for numbers, in RESP 2 and 3', async () => {
+    const { port } = stand.server
+    for (const RESP of [2, 3] as const) {
+      const client = createClient({ RESP, socket: { host: '127.0.0.1', port } })
+      client.on('error', () => undefined)
+      await client.connect()
+      stand.ends.push(() => client.destroy())
+      const texts = client.withTypeMapping({ [RESP_TYPES.NUMBER]: String })
+      expect(await texts.eval('return 1', { keys: [], arguments: [] })).toBe('1')
+      await useReplies(backendOf(texts), `node${RESP}`)
+    }
+    const clients = [
+      new Io({ port, stringNumbers: true, protocol: 2 }),
+      new Io({ port, stringNumbers: true, protocol: 3 }),
+      new Io5({ port, stringNumbers: true }),
+    ]
+    for (const [index, client] of clients.entries()) {
+      client.on('error', () => undefined)
+      stand.ends.push(() => client.disconnect())
+      expect(await client.eval('return 1', 0)).toBe('1')
+      await useReplies(backendOf(client), `io${index}`)
     }
   })
 })
+
+/** Each kind of reply: a token, texts in a list, a number, a word. */
+async function useReplies(backend: Backend, lockName: string): Promise<void> {
+  const holder = { host: 'h', pid: 1, label: '☃' }
+  const grant = await acquired(backend, lockName, { holder })
+  const info = await backend.inspect(lockName)
+  expect(info).toMatchObject({ holder, fencingToken: grant.fencingToken })
+  expect(await backend.renew(grant, LONG_MS)).toMatchObject({ kind: 'renewed' })
+  const refused = await backend.tryAcquire(request(lockName, { waits: true }))
+  expect(refused).toMatchObject({ kind: 'held', holder, fencingToken: grant.fencingToken })
+  const passed = await backend.handOver?.(grant, request(lockName), true)
+  if (passed?.kind !== 'handed-over') throw new Error('not handed over')
+  expect(passed.wanted).toBe(true)
+  expect(passed.grant.fencingToken).toBeGreaterThan(grant.fencingToken)
+  expect(await backend.release(grant, 0)).toBe('not-held')
+  expect(await backend.release(passed.grant, 0)).toBe('released')
+  expect(await backend.renew(passed.grant, LONG_MS)).toEqual({ kind: 'lost', reason: 'expired' })
+}
 
 async function callsOf(command: string): Promise<number> {
   const info = await stand.redis.info('commandstats')
