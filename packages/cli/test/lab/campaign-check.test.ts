@@ -88,6 +88,16 @@ describe('campaign', () => {
     )
   })
 
+  test('a winner whom nobody wrote down breaks the arm', () => {
+    // A write that the store applied and no pod knows of.
+    const record = campaign('lock + guard', 40, 40)
+    const entries = record.entries.filter(({ basis }) => basis !== 20)
+    expect(checkCampaign({ ...record, entries }).breaches).toEqual([
+      'pod-4/3 is in the book, and nobody wrote it down',
+    ])
+    expect(verdict({ ...record, entries })).toBe('broken')
+  })
+
   test('behind the guard one prize is never given out twice, whatever the sum says', () => {
     // Two that were computed from one reading and one that was left out add up as well.
     const record = campaign('lock + guard', 40, 40)
