@@ -4,7 +4,7 @@ import type { Locker } from './contestant.ts'
 import type { Sample } from './measure.ts'
 import { largest } from './statistics.ts'
 
-export const LOCK_NAME = 'bench:contended'
+const LOCK_NAME = 'bench:contended'
 /** A timer; it lasts a little longer. */
 export const SECTION_MS = 1
 

@@ -50,8 +50,6 @@ const PEERS: readonly Peer[] = [
   },
 ]
 
-export const PEER_NAMES: readonly string[] = PEERS.map(({ name }) => name)
-
 /** All of them delete a key only if it still holds their own random value. */
 export function peersOn(client: ClientName): Contestant[] {
   return PEERS.filter(({ clients }) => clients.includes(client)).map((peer) => ({

@@ -245,6 +245,6 @@ class ScenarioRun {
 }
 
 /** How many rounds of an arm may be drawn again. */
-export function redrawnMax(rounds: number): number {
+function redrawnMax(rounds: number): number {
   return Math.max(REDRAWN_MIN, Math.floor(rounds * REDRAWN_SHARE_MAX))
 }

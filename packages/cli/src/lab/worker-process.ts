@@ -15,7 +15,7 @@ const END_GRACE_MS = 3_000
 const FREEZE_MS_MAX = 1_000
 
 /** A worker ended although nobody had asked it to. */
-export class WorkerDiedError extends Error {
+class WorkerDiedError extends Error {
   static {
     this.prototype.name = 'WorkerDiedError'
   }

@@ -32,7 +32,7 @@ const RENEW_DEADLINE_RATIO = 1.2
  * Helper keys have it between prefix and name. Refused anywhere in a name, not only at its beginning:
  * with an empty prefix the lock "lock:#hf:want:a" would be the helper key of another backend.
  */
-export const RESERVED = '#hf:'
+const RESERVED = '#hf:'
 
 /** Checked and complete. */
 export type Settings = Readonly<{

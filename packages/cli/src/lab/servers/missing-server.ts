@@ -2,7 +2,7 @@
 export type ServerKind = 'redis' | 'postgres'
 
 /** What each kind is called where people look for it. */
-export const SERVER_NAMES: Readonly<Record<ServerKind, string>> = {
+const SERVER_NAMES: Readonly<Record<ServerKind, string>> = {
   redis: 'redis-server',
   postgres: 'PostgreSQL',
 }

@@ -28,7 +28,7 @@ export async function openUnlockStores(addresses: Addresses): Promise<UnlockStor
 }
 
 /** Each performance has a lock of its own, so that nothing is left of the one before. */
-export function lockNameOf({ round, draw }: DrawId, place: string): string {
+function lockNameOf({ round, draw }: DrawId, place: string): string {
   return `${place}:${round}:${draw}`
 }
 
