@@ -7,9 +7,10 @@
  * statement written out, which costs no round trip either, but parsing and planning.
  */
 import { InvalidArgumentError } from '../core/errors.ts'
+import { isInFlight, isPipelined, notPipelined, PgAhead } from './pg-ahead.ts'
 import { writeOn } from './pg-write.ts'
 import { inlined, quoteLiteral, sqlState } from './postgres.ts'
-import type { Ask, Driver, PgAnswer, Preparable, Wire, Write } from './postgres-wire.ts'
+import type { Ahead, Ask, Driver, PgAnswer, Preparable, Wire, Write } from './postgres-wire.ts'
 
 /** A client of `pg` (Client, PoolClient), or anything of that shape. */
 export interface PgClient {
@@ -75,7 +76,7 @@ function checkInside<C extends PgClient>(tx: C, pool: PgPool<C>): void {
   if (isPool || typeof shape?.query !== 'function') {
     throw new InvalidArgumentError('tx', tx, 'the client whose transaction to work in')
   }
-  if (statusOf(tx) === 'I') {
+  if (statusOf(tx) === 'I' && !isInFlight(tx)) {
     throw new InvalidArgumentError('tx', tx, 'a client inside a transaction: send BEGIN first')
   }
 }
@@ -119,6 +120,9 @@ class PooledClient<C extends PgClient> implements Wire<C> {
   readonly tx: C
   readonly #pooled: PgPooled<C>
   readonly #isTransaction: boolean
+  /** The client as the guard's own statements use it: those that are held back are the user's. */
+  #own: Pick<PgClient, 'query'>
+  #isAhead = false
   /** What the next statement is to be sent behind. */
   #begin: string | null
   #tell: (error: unknown) => void = () => undefined
@@ -126,6 +130,7 @@ class PooledClient<C extends PgClient> implements Wire<C> {
   constructor(pooled: PgPooled<C>, begin: string | null) {
     this.tx = pooled
     this.#pooled = pooled
+    this.#own = pooled
     this.#begin = begin
     this.#isTransaction = begin !== null
     pooled.on?.('error', this.#onError)
@@ -148,10 +153,12 @@ class PooledClient<C extends PgClient> implements Wire<C> {
     if (begin !== null) {
       this.#begin = null
       const first = values.length > 0 ? inlined(text, values) : text
-      return lastAnswer(await this.tx.query(`${begin}; ${first}`))
+      return lastAnswer(await this.#own.query(`${begin}; ${first}`))
     }
     // Without arguments the driver takes the protocol that allows several statements.
-    return lastAnswer(await (values.length > 0 ? this.tx.query(text, values) : this.tx.query(text)))
+    return lastAnswer(
+      await (values.length > 0 ? this.#own.query(text, values) : this.#own.query(text)),
+    )
   }
 
   async open(statement: Preparable, values: string[]): Promise<PgAnswer> {
@@ -167,10 +174,22 @@ class PooledClient<C extends PgClient> implements Wire<C> {
         const next = nextForm(form, sqlState(error))
         if (next === null) throw error
         setForm(this.tx, name, next)
+        // What went ahead has failed with it.
+        if (this.#isAhead) throw error
         await this.query('ROLLBACK')
         this.#begin = begin
       }
     }
+  }
+
+  ahead({ name }: Preparable): Ahead | null {
+    if (!isPipelined(this.tx)) throw notPipelined()
+    // Only a text that names its statement is plain ASCII whatever the schema is called, so that no
+    // encoding can make its BEGIN fail.
+    if (forms.get(this.tx)?.get(name) !== 'prepared') return null
+    this.#isAhead = true
+    this.#own = { query: this.tx.query.bind(this.tx) }
+    return new PgAhead(this.tx)
   }
 
   status(): string | null {

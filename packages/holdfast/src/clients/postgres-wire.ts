@@ -35,6 +35,20 @@ export interface Preparable extends NamedText {
  */
 export type Write = (statement: NamedText, values: unknown[]) => Promise<PgAnswer>
 
+/** The user's statements while the claim of their transaction is on its way. */
+export interface Ahead {
+  /** Whether the server carried out one that went out before the verdict. */
+  readonly hasCarriedOut: boolean
+  /** The claim is good: answers are handed on, what waited is sent, in order, and nothing is held any more. */
+  letGo(): void
+  /** From now on nothing goes out before the verdict: the transaction is about to end. */
+  stop(): void
+  /** It is not: whatever waits, or comes until `close`, is rejected with `error` and never sent. */
+  refuse(error: unknown): void
+  /** The user's client is as it was. */
+  close(): void
+}
+
 /** A connection that was lent. It ends with `giveBack` or `destroy`, once. */
 export interface Wire<Tx> {
   /** What the user's function works with, in this connection's transaction. */
@@ -44,6 +58,13 @@ export interface Wire<Tx> {
   readonly write: Write
   /** As `query`, for a statement that begins many transactions. */
   open(statement: Preparable, values: string[]): Promise<PgAnswer>
+  /**
+   * From now on `tx` holds the user's statements back; `open` with the same statement comes next. Null:
+   * this connection does not keep the statement, or does not keep it yet.
+   *
+   * @throws InvalidArgumentError when the connection is not pipelined.
+   */
+  ahead?(statement: Preparable): Ahead | null
   /**
    * Of the transaction, as of the last answer that the driver has read to its end: I none, T in one, E
    * in a failed one; null: the driver does not tell. After an error it may be older than the error.

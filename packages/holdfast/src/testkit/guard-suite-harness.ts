@@ -72,6 +72,11 @@ export interface GuardHarness<Tx> {
   readonly isCommit: (bytes: Uint8Array) => boolean
   /** The words for `GuardRequest.isolation` that the store knows. */
   readonly isolations: readonly string[]
+  /**
+   * Of a guard that starts `fn` while the claim is on its way, and keeps every answer back until it is
+   * good: `true`. It differs in that alone: `fn` may have begun for a superseded holder.
+   */
+  readonly startsEarly?: boolean
   open(request: GuardRequest): Promise<OpenGuard<Tx>>
 }
 
@@ -85,6 +90,7 @@ export interface GuardStore<Tx> {
   readonly theirs: OpenGuard<Tx>
   readonly isolations: readonly string[]
   readonly isCommit: (bytes: Uint8Array) => boolean
+  readonly startsEarly: boolean
   /** A lock name of this check alone. */
   readonly lockName: string
   /** Closed with the store. */
@@ -127,6 +133,7 @@ export function guardChecksOf<Tx>({ it }: TestRunner, harness: GuardHarness<Tx>)
           theirs: await open({}),
           isolations: harness.isolations,
           isCommit: harness.isCommit,
+          startsEarly: harness.startsEarly === true,
           lockName: `suite:${randomOwner()}`,
           open,
           async behindProxy(request = {}) {

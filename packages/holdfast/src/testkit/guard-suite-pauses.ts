@@ -122,15 +122,16 @@ function testBusyRows<Tx>(check: GuardCheck<Tx>): void {
         [leaseFor(plain, VALID_MS, true), LeaseLostError],
         [leaseFor(plain, VALID_MS), LeaseLostError],
       ]
-      let runs = 0
+      let answers = 0
       for (const [caller, expected] of callers) {
-        const work = async (): Promise<void> => {
-          runs += 1
+        const work = async (tx: Tx): Promise<void> => {
+          await bounded.entriesIn(tx, lockName)
+          answers += 1
         }
         await rejects(bounded.guard.transaction(caller, work), expected)
         await rejects(bounded.guard.claim(plain), GuardBusyError)
       }
-      strictEqual(runs, 0)
+      strictEqual(answers, 0)
       await own.commit()
       strictEqual((await ours.guard.highest(lockName))?.fencingToken, 5n)
       deepStrictEqual(await bounded.guard.claim(plain), { seq: 1n })

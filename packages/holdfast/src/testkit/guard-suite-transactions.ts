@@ -70,20 +70,7 @@ export function testTransactions<Tx>(check: GuardCheck<Tx>): void {
     strictEqual(await ours.guard.highest(lockName), null)
   })
 
-  check('fn does not run for a superseded holder', async (store) => {
-    const { ours, theirs, lockName } = store
-    await theirs.guard.claim(fenced(lockName, 6n, { owner: OTHER_OWNER }))
-    for (let round = 0; round < MANY; round++) {
-      let isRun = false
-      const run = ours.guard.transaction(fenced(lockName, 5n), async (tx) => {
-        isRun = true
-        await ours.append(tx, lockName, 'late')
-      })
-      await rejects(run, StaleTokenError)
-      strictEqual(isRun, false)
-    }
-    deepStrictEqual(await ours.entries(lockName), [])
-  })
+  testSuperseded(check)
 
   // A resend of a call whose result is not known any more must not run the work a second time.
   check('a call that was committed before is not run again', async (store) => {
@@ -98,6 +85,52 @@ export function testTransactions<Tx>(check: GuardCheck<Tx>): void {
 
   testOwnTransactions(check)
   testLeases(check)
+}
+
+function testSuperseded<Tx>(check: GuardCheck<Tx>): void {
+  check('fn does not run for a superseded holder', async (store, skip) => {
+    if (store.startsEarly) return skip('the guard starts fn before its claim is decided')
+    const { ours, theirs, lockName } = store
+    await theirs.guard.claim(fenced(lockName, 6n, { owner: OTHER_OWNER }))
+    for (let round = 0; round < MANY; round++) {
+      let isRun = false
+      const run = ours.guard.transaction(fenced(lockName, 5n), async (tx) => {
+        isRun = true
+        await ours.append(tx, lockName, 'late')
+      })
+      await rejects(run, StaleTokenError)
+      strictEqual(isRun, false)
+    }
+    deepStrictEqual(await ours.entries(lockName), [])
+  })
+
+  // What it had read would be written, or sent elsewhere, by whoever takes it for the present state.
+  check('a superseded holder sees no answer, whatever fn makes of that', async (store) => {
+    const { ours, theirs, lockName } = store
+    // A connection may be slower the first time.
+    await ours.guard.transaction(fenced(lockName, 5n), (tx) => ours.entriesIn(tx, lockName))
+    await theirs.guard.claim(fenced(lockName, 6n, { owner: OTHER_OWNER }))
+    const seen: unknown[] = []
+    const look = (answer: Promise<unknown>): Promise<void> =>
+      answer.then(
+        (value) => void seen.push(value),
+        () => undefined,
+      )
+    for (let round = 0; round < MANY; round++) {
+      const run = ours.guard.transaction(fenced(lockName, 5n), async (tx) => {
+        await Promise.all([
+          look(ours.entriesIn(tx, lockName)),
+          look(ours.append(tx, lockName, 'late')),
+        ])
+        await look(ours.entriesIn(tx, lockName))
+        return 'done'
+      })
+      await rejects(run, StaleTokenError)
+    }
+    deepStrictEqual(seen, [])
+    deepStrictEqual(await ours.entries(lockName), [])
+    strictEqual((await ours.guard.highest(lockName))?.fencingToken, 6n)
+  })
 }
 
 function testOwnTransactions<Tx>(check: GuardCheck<Tx>): void {

@@ -20,6 +20,8 @@ import { DRIVERS, openBy } from '../support/postgres-drivers.ts'
 const ISOLATIONS = ['read committed', 'repeatable read', 'serializable'] as const
 /** Begin with the claim, read, write, commit: a pause before each. */
 const STEPS = 4
+/** The same in one flight, where begin, claim and read are one step. */
+const FLIGHT_STEPS = 3
 /** Orders of three holders; all of them would be 34,650. */
 const DRAWN_ORDERS = 40
 const HOLDERS = 3
@@ -56,13 +58,17 @@ const READ = `
 type Step = Readonly<{ lease: Fenced; isolation: string; pause: Pause }>
 
 /** Reads, adds one and writes what it counted, which is only right if nobody wrote in between. */
-async function increment(
+async function increment(side: Side, tx: unknown, step: Step): Promise<void> {
+  await step.pause()
+  return readAndAdd(side, tx, step)
+}
+
+async function readAndAdd(
   side: Side,
   tx: unknown,
   { lease, isolation, pause }: Step,
 ): Promise<void> {
   const { lockName, fencingToken } = lease
-  await pause()
   const [row] = await side.run(tx, READ, [lockName])
   // Or all levels would be one, and each would pass for the others.
   expect(row?.['isolation']).toBe(isolation)
@@ -80,6 +86,12 @@ type Holder = (side: Side, lease: Fenced, isolation: string) => Program
 const guarded: Holder = (side, lease, isolation) => async (pause) => {
   await pause()
   await side.guard.transaction(lease, (tx) => increment(side, tx, { lease, isolation, pause }))
+}
+
+/** The same by a guard whose reads go out with the claim. */
+const inFlight: Holder = (side, lease, isolation) => async (pause) => {
+  await pause()
+  await side.guard.transaction(lease, (tx) => readAndAdd(side, tx, { lease, isolation, pause }))
 }
 
 /** A transaction of the user's own, which `begins` in its way. */
@@ -136,10 +148,11 @@ async function runAll(
   holder: Holder,
   isolation: string,
 ): Promise<{ codes: readonly unknown[]; lost: number; orders: number }> {
+  const steps = holder === inFlight ? FLIGHT_STEPS : STEPS
   const orders =
     sides.length === 2
-      ? [...ordersOfTwo(STEPS)]
-      : Array.from({ length: DRAWN_ORDERS }, (_, seed) => drawnOrder(sides.length, STEPS, seed))
+      ? [...ordersOfTwo(steps)]
+      : Array.from({ length: DRAWN_ORDERS }, (_, seed) => drawnOrder(sides.length, steps, seed))
   const seen: Seen[] = []
   for (const order of orders) seen.push(await run(sides, holder, isolation, order))
   const lost = seen.reduce((sum, one) => sum + one.lost, 0)
@@ -195,4 +208,22 @@ describe.each(DRIVERS)('holders by %s, in every order of their statements,', (dr
     expect(lost).toBeGreaterThan(0)
     await Promise.all(sides.map((side) => side.close()))
   })
+})
+
+// A read that overtakes its claim, or an answer that is handed on before the verdict, counts on what the
+// next holder is about to change.
+describe('holders by pg in pipeline mode, in every order of their flights,', () => {
+  it.each(ISOLATIONS.flatMap((isolation) => [2, HOLDERS].map((n) => [isolation, n] as const)))(
+    'lose nothing under the guard at %s: %s of them',
+    async (isolation, holders) => {
+      const open = (): Promise<Side> => openBy('pg, pipelined', stand, { isolation })
+      const sides = await Promise.all(Array.from({ length: holders }, open))
+      const { codes, lost, orders } = await runAll(sides, inFlight, isolation)
+      expect(lost).toBe(0)
+      expect(new Set(codes)).toEqual(new Set(['fulfilled', 'STALE_TOKEN']))
+      expect(count(codes, 'STALE_TOKEN')).toBeGreaterThan(0)
+      expect(count(codes, 'fulfilled')).toBeGreaterThan(orders)
+      await Promise.all(sides.map((side) => side.close()))
+    },
+  )
 })

@@ -3,7 +3,7 @@ import { sqlState } from '../../src/clients/postgres.ts'
 import type { Fenced } from '../../src/core/backend.ts'
 import { fenced, leaseFor, outcome } from '../../src/testkit/guard-suite-harness.ts'
 import { codeOf, type OpenSql, reasonOf } from '../support/postgres.ts'
-import { DRIVERS, openBy } from '../support/postgres-drivers.ts'
+import { FORMS, openBy } from '../support/postgres-drivers.ts'
 import { standOnPostgres } from '../support/postgres-stand.ts'
 
 const stand = standOnPostgres('transactions')
@@ -22,7 +22,7 @@ async function rowOf(
 const READ = 'SELECT entry FROM entries WHERE resource = $1'
 const WRITE = "UPDATE entries SET entry = entry || '!' WHERE resource = $1"
 
-describe.each(DRIVERS)('a transaction by %s that met another one', (driver) => {
+describe.each(FORMS)('a transaction by %s that met another one', (driver) => {
   // The user's code sees an error that means "again", and passes it on to a customer.
   it('is run again from its claim, and counts as one call', async () => {
     const side = await openBy(driver, stand, { isolation: 'repeatable read' })
@@ -127,7 +127,7 @@ describe.each(DRIVERS)('a transaction by %s that met another one', (driver) => {
   })
 })
 
-describe.each(DRIVERS)('the time-outs of a transaction by %s', (driver) => {
+describe.each(FORMS)('the time-outs of a transaction by %s', (driver) => {
   const SETTINGS = ['idle_in_transaction_session_timeout', 'statement_timeout', 'lock_timeout']
 
   async function settings(side: OpenSql<unknown>, presented: Fenced): Promise<number[]> {
@@ -181,7 +181,7 @@ describe.each(DRIVERS)('the time-outs of a transaction by %s', (driver) => {
   })
 })
 
-describe.each(DRIVERS)('what belongs to fn, by %s,', (driver) => {
+describe.each(FORMS)('what belongs to fn, by %s,', (driver) => {
   // Time-outs of the guard's making are told apart from those of the user's.
   it('reaches the caller as it is: its own time-outs, cancels and refusals to wait', async () => {
     const side = await openBy(driver, stand)

@@ -18,7 +18,7 @@ export function standOnPostgres(prefix: string): StandForFile {
     get server() {
       return stand.server
     },
-    open: (request) => stand.open(request),
+    open: (request, isPipelined) => stand.open(request, isPipelined),
     stop: () => stand.stop(),
     newName: () => `${prefix}:${++names}`,
   }

@@ -1,13 +1,16 @@
 /** One private PostgreSQL for a file of tests, and guards on it with connections of their own. */
 import pg from 'pg'
 import { type PostgresServer, startPostgres } from '../../../cli/src/lab/servers/index.ts'
+import { randomOwner } from '../../src/core/owner.ts'
 import { systemSeams } from '../../src/core/seams.ts'
 import { postgresGuardWith } from '../../src/guards/postgres/guard.ts'
 import type { PostgresGuard, PostgresIsolation } from '../../src/guards/postgres.ts'
-import type {
-  GuardRequest,
-  OpenGuard,
-  OwnTransaction,
+import {
+  fenced,
+  type GuardRequest,
+  gate,
+  type OpenGuard,
+  type OwnTransaction,
 } from '../../src/testkit/guard-suite-harness.ts'
 
 /** Fewer than the calls that a check makes at once: a connection that is not given back shows. */
@@ -22,7 +25,8 @@ const WRITTEN_ROWS = `
 
 export interface PostgresStand {
   readonly server: PostgresServer
-  open(request?: GuardRequest): Promise<OpenPostgres>
+  /** @param isPipelined The clients are in pipeline mode, and the guard makes use of it. */
+  open(request?: GuardRequest, isPipelined?: boolean): Promise<OpenPostgres>
   stop(): Promise<void>
 }
 
@@ -48,8 +52,8 @@ export async function startPostgresStand(): Promise<PostgresStand> {
   await first.query('CREATE TABLE entries (id bigserial PRIMARY KEY, resource text, entry text)')
   await first.query(`${WRITTEN_ROWS}; ${guard.ddlFor('written')}`)
   await first.end()
-  const open = async (request: GuardRequest = {}): Promise<OpenPostgres> =>
-    openGuard(server, request)
+  const open = async (request: GuardRequest = {}, isPipelined = false): Promise<OpenPostgres> =>
+    openGuard(server, request, isPipelined)
   return {
     server,
     open,
@@ -68,11 +72,46 @@ export function openPool(
   return pool
 }
 
-function openGuard(server: PostgresServer, request: GuardRequest): OpenPostgres {
+/**
+ * A pipelined guard whose transactions all begin in one flight: the first one of a connection never
+ * does, so each connection is there and has had it.
+ */
+export async function openInFlight(
+  stand: PostgresStand,
+  request: GuardRequest = {},
+): Promise<OpenPostgres> {
+  const opened = await stand.open(request, true)
+  await prepareAll(opened.pool)
+  return opened
+}
+
+async function prepareAll(pool: pg.Pool): Promise<void> {
+  const guard = postgresGuardWith(pool, {})
+  const { opened, open } = gate()
+  let begun = 0
+  const transactions = Array.from({ length: CONNECTIONS_MAX }, () =>
+    guard.transaction(fenced(`warm:${randomOwner()}`, 1n), async () => {
+      begun += 1
+      if (begun === CONNECTIONS_MAX) open()
+      await opened
+    }),
+  )
+  await Promise.all(transactions)
+}
+
+function openGuard(
+  server: PostgresServer,
+  request: GuardRequest,
+  isPipelined: boolean,
+): OpenPostgres {
   const { port = server.port, nonce, isolation, ...rest } = request
-  const pool = openPool(server, port)
+  const pool = openPool(server, port, { pipeline: isPipelined })
   const seams = nonce === undefined ? systemSeams : { ...systemSeams, nonce }
-  const options = { ...rest, isolation: isolation as PostgresIsolation | undefined }
+  const options = {
+    ...rest,
+    isolation: isolation as PostgresIsolation | undefined,
+    pipelined: isPipelined,
+  }
   const guard = postgresGuardWith(pool, options, seams)
   return {
     pool,

@@ -16,6 +16,7 @@ import type { Ask } from '../../clients/postgres-wire.ts'
 import type { Fenced } from '../../core/backend.ts'
 import {
   GuardBusyError,
+  OutcomeUnknownError,
   StaleTokenError,
   TokenConflictError,
   TokenSourceError,
@@ -108,8 +109,13 @@ export function repeatOrRefusal(
   return row.op === claim.op ? row.seq : null
 }
 
-export interface Opening {
-  readonly session: Session<unknown>
+/** A resend of a call whose result is not known any more. */
+export function repeated(): OutcomeUnknownError {
+  return new OutcomeUnknownError('this very call was committed before')
+}
+
+export interface Opening<Tx = unknown> {
+  readonly session: Session<Tx>
   readonly statements: Statements
   readonly claim: Claim
   readonly fenced: Fenced
@@ -118,12 +124,18 @@ export interface Opening {
   readonly answerMs: number
 }
 
-/** The first statement of a transaction: bounds it and claims. */
-export async function boundAndClaim(opening: Opening): Promise<Claimed> {
-  const { session, statements, claim, fenced, limitMs, answerMs } = opening
+/** The first statement of a transaction: bounds it and claims. Null: it is refused. */
+export async function openClaim(opening: Opening): Promise<bigint | null> {
+  const { session, statements, claim, limitMs, answerMs } = opening
   const values = [...claimValues(claim), String(limitMs)]
   const { rows } = await session.open(statements.boundedClaim, values, answerMs)
-  const seq = drawnSeq(rows[0])
+  return drawnSeq(rows[0])
+}
+
+/** The same, and says why. */
+export async function boundAndClaim(opening: Opening): Promise<Claimed> {
+  const { session, statements, claim, fenced, answerMs } = opening
+  const seq = await openClaim(opening)
   if (seq !== null) return { seq, repeat: false }
   const ask: Ask = (text, values) => session.send(text, values, answerMs)
   return claimByParts(ask, statements, claim, fenced, true)

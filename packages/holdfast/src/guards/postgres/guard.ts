@@ -1,9 +1,10 @@
 /** The guard for PostgreSQL, put together. */
+import { checkPipelinedPool, notPipelined } from '../../clients/pg-ahead.ts'
 import { isPgPool, type PgClient, type PgPool, pgDriver } from '../../clients/pg-pool.ts'
 import { isPostgresJs, type PostgresJs, postgresJsDriver } from '../../clients/postgres-js.ts'
 import type { Driver } from '../../clients/postgres-wire.ts'
 import type { Fenced } from '../../core/backend.ts'
-import { InvalidArgumentError, OutcomeUnknownError } from '../../core/errors.ts'
+import { InvalidArgumentError } from '../../core/errors.ts'
 import type { TransactionalGuard } from '../../core/guard.ts'
 import { type Seams, systemSeams } from '../../core/seams.ts'
 import { boundAndAdopt } from './adopting.ts'
@@ -12,10 +13,12 @@ import { check, type PostgresCheck } from './check.ts'
 import { boundAndClaim, type Claimed, claimByParts, readRow } from './claiming.ts'
 import { type PostgresWrite, readWrite } from './column-write.ts'
 import { columnsDdl, readTable } from './columns.ts'
+import { inOneFlight } from './flight.ts'
 import { migrate } from './migrate.ts'
-import { type PostgresGuardOptions, readGuardOptions } from './options.ts'
+import { type GuardSettings, type PostgresGuardOptions, readGuardOptions } from './options.ts'
 import { ddlOf } from './schema.ts'
 import { borrow } from './session.ts'
+import { inOrder, workOf } from './steps.ts'
 import { storableText } from './text.ts'
 import { claimFailed, claimFailedInside, runGuarded } from './transaction.ts'
 import { ColumnUpdates, type PostgresUpdateResult } from './update.ts'
@@ -89,12 +92,19 @@ export function postgresGuardWith(
   options: PostgresGuardOptions | undefined,
   seams: Seams = systemSeams,
 ): PostgresGuard<never> {
-  return new PoolGuard(partsOf(driverOf(pool), readGuardOptions(options), seams))
+  const settings = readGuardOptions(options)
+  return new PoolGuard(partsOf(driverOf(pool, settings), settings, seams))
 }
 
-function driverOf(pool: unknown): Driver<never> {
-  if (isPgPool(pool)) return pgDriver(pool) as Driver<never>
-  if (isPostgresJs(pool)) return postgresJsDriver(pool) as Driver<never>
+function driverOf(pool: unknown, { isPipelined }: GuardSettings): Driver<never> {
+  if (isPgPool(pool)) {
+    if (isPipelined) checkPipelinedPool(pool)
+    return pgDriver(pool) as Driver<never>
+  }
+  if (isPostgresJs(pool)) {
+    if (isPipelined) throw notPipelined()
+    return postgresJsDriver(pool) as Driver<never>
+  }
   const allowed = 'a Pool of pg, or anything with its connect(); or the sql of postgres 3.4'
   throw new InvalidArgumentError('pool', pool, allowed)
 }
@@ -126,25 +136,25 @@ class PoolGuard<Tx> implements PostgresGuard<Tx> {
     call.bound.assertValid()
     if (tx !== undefined) return this.#claimIn(tx, call)
     const work = async (_tx: Tx, { seq }: Claimed): Promise<{ seq: bigint }> => ({ seq })
-    return inTurn(this.#parts, call, () => runGuarded(this.#parts, call, boundAndClaim, work))
+    const steps = inOrder(boundAndClaim, work)
+    return inTurn(this.#parts, call, () => runGuarded(this.#parts, call, steps))
   }
 
   async transaction<T>(lease: Fenced, fn: (tx: Tx) => Promise<T>): Promise<T> {
     if (typeof fn !== 'function') throw new InvalidArgumentError('fn', fn, 'a function')
     const call = callOf(this.#parts, lease)
     call.bound.assertValid()
-    const work = (tx: Tx, { repeat }: Claimed): Promise<T> => {
-      if (repeat) throw new OutcomeUnknownError('this very call was committed before')
-      return fn(tx)
-    }
-    return inTurn(this.#parts, call, () => runGuarded(this.#parts, call, boundAndClaim, work))
+    const { isPipelined } = this.#parts.settings
+    const steps = isPipelined ? inOneFlight(fn) : inOrder(boundAndClaim, workOf(fn))
+    return inTurn(this.#parts, call, () => runGuarded(this.#parts, call, steps))
   }
 
   async adopt(lease: Fenced): Promise<void> {
     const call = callOf(this.#parts, lease)
     call.bound.assertValid()
     const work = async (): Promise<void> => undefined
-    return inTurn(this.#parts, call, () => runGuarded(this.#parts, call, boundAndAdopt, work))
+    const steps = inOrder(boundAndAdopt, work)
+    return inTurn(this.#parts, call, () => runGuarded(this.#parts, call, steps))
   }
 
   async highest(resource: string): Promise<Omit<Fenced, 'lockName'> | null> {

@@ -4,7 +4,14 @@
  * Whatever happens, it is given back once or destroyed once, and no failure of it goes unheard.
  */
 import { isCausedBy, isConnectionLoss, unavailable } from '../../clients/postgres.ts'
-import type { Driver, NamedText, PgAnswer, Preparable, Wire } from '../../clients/postgres-wire.ts'
+import type {
+  Ahead,
+  Driver,
+  NamedText,
+  PgAnswer,
+  Preparable,
+  Wire,
+} from '../../clients/postgres-wire.ts'
 import { BackendUnavailableError } from '../../core/errors.ts'
 import type { Deadlines, Wait } from './deadlines.ts'
 
@@ -17,6 +24,7 @@ export class Session<Tx> {
   readonly #wire: Wire<Tx>
   readonly #deadlines: Deadlines
   #isOver = false
+  #isUndone = false
   /** Why the connection is of no more use. */
   #failure: { readonly why: unknown; readonly atMs: number } | null = null
 
@@ -78,6 +86,11 @@ export class Session<Tx> {
     return this.#within(withinMs, () => this.#wire.open(statement, values))
   }
 
+  /** See `Wire.ahead`. */
+  ahead(statement: Preparable): Ahead | null {
+    return this.#wire.ahead?.(statement) ?? null
+  }
+
   /** Sends one statement with values of the user's, with the same bound. */
   write(statement: NamedText, values: unknown[], withinMs: number): Promise<PgAnswer> {
     return this.#within(withinMs, () => this.#wire.write(statement, values))
@@ -92,20 +105,25 @@ export class Session<Tx> {
     }
   }
 
-  /**
-   * Ends the transaction, if one is open, without effect and gives the connection back, or destroys it.
-   *
-   * @returns Whether the connection was still good.
-   */
-  async rollBack(): Promise<boolean> {
+  /** Ends the transaction, if one is open, without effect. */
+  async undo(withinMs: number): Promise<void> {
+    if (!this.isUsable || this.#isUndone || !this.#wire.mayBeOpen()) return
+    this.#isUndone = true
     try {
-      if (this.isUsable && this.#wire.mayBeOpen()) {
-        await this.send('ROLLBACK', undefined, ROLLBACK_MS)
-      }
+      await this.send('ROLLBACK', undefined, withinMs)
     } catch (error) {
       // The caller has a reason of its own for the rollback, and that is what it must see.
       this.#fail(error)
     }
+  }
+
+  /**
+   * The same, and gives the connection back, or destroys it.
+   *
+   * @returns Whether the connection was still good.
+   */
+  async rollBack(): Promise<boolean> {
+    await this.undo(ROLLBACK_MS)
     const wasAlive = this.isUsable
     this.giveBack()
     return wasAlive

@@ -1,7 +1,7 @@
 /**
- * A guarded transaction: begin and claim, the user's work, COMMIT.
+ * A guarded transaction: its steps (begin and claim, the user's work), COMMIT.
  *
- * Guarantees: `work` runs only after the claim, inside its transaction. Whatever this rejects with
+ * Guarantees: COMMIT follows a good claim and the work, in their transaction. Whatever this rejects with
  * was not applied, OutcomeUnknownError excepted. After a lease is lost no COMMIT is sent.
  *
  * A holder that stops inside must not block the next one for ever. The server ends its transaction
@@ -24,13 +24,11 @@ import {
 } from '../../core/errors.ts'
 import { type Bound, onLoss } from './bound.ts'
 import { type Call, type Parts, pause } from './call.ts'
-import type { Claimed, Opening } from './claiming.ts'
+import type { Claimed } from './claiming.ts'
 import { borrow, type Session } from './session.ts'
 import { settle } from './settle.ts'
 import { beginText } from './statements.ts'
-
-/** May run several times; must not end the transaction, nor release the client. */
-export type Work<Tx, T> = (tx: Tx, claimed: Claimed) => Promise<T>
+import { type Done, MayBeginAgain, type Steps } from './steps.ts'
 
 /** After the first run. Each means that another transaction went first. */
 const RETRIES_MAX = 5
@@ -52,19 +50,15 @@ type Run<Tx> = Readonly<{
 
 type Attempt<T> = { readonly value: T } | { readonly again: unknown }
 
-/** The transaction's first statements, which write the fence's record: a claim, or an adoption. */
-export type Begin = (opening: Opening) => Promise<Claimed>
-
 export async function runGuarded<Tx, T>(
   parts: Parts<Tx>,
   call: Call,
-  begin: Begin,
-  work: Work<Tx, T>,
+  steps: Steps<Tx, T>,
 ): Promise<T> {
   const { bound, claim } = call
   for (let retries = 0; ; retries++) {
     bound.assertValid()
-    const attempt = await attemptOnce(parts, call, begin, work)
+    const attempt = await attemptOnce(parts, call, steps)
     if ('value' in attempt) return attempt.value
     if (retries === RETRIES_MAX || bound.remainingMs() === 0) {
       bound.assertValid()
@@ -78,30 +72,30 @@ export async function runGuarded<Tx, T>(
 async function attemptOnce<Tx, T>(
   parts: Parts<Tx>,
   call: Call,
-  begin: Begin,
-  work: Work<Tx, T>,
+  steps: Steps<Tx, T>,
 ): Promise<Attempt<T>> {
   const { bound, claim, fenced } = call
   const session = await borrowFor(parts, bound, beginText(parts.settings.isolation))
   const limitMs = bound.limitMs()
   const run: Run<Tx> = { parts, call, session, limitMs, beganAtMs: parts.seams.nowMs() }
   const unwatch = onLoss(bound, () => session.destroy())
-  let claimed: Claimed | null = null
-  let value: T
+  let isClaimed = false
+  let done: Done<T>
   try {
     const answerMs = limitMs + ANSWER_ALLOWANCE_MS
     const { statements } = parts
     const opening = { session, statements, claim, fenced, limitMs, answerMs }
-    claimed = await begin(opening)
-    value = await work(session.tx, claimed)
+    done = await steps(opening, () => {
+      isClaimed = true
+    })
   } catch (error) {
     unwatch()
     const wasAlive = await session.rollBack()
-    if (isSerializationFailure(error)) return { again: error }
-    throw explain(run, error, wasAlive, claimed !== null)
+    if (isSerializationFailure(error) || error instanceof MayBeginAgain) return { again: error }
+    throw explain(run, error, wasAlive, isClaimed)
   }
   unwatch()
-  return commit(run, claimed, value)
+  return commit(run, done.claimed, done.value)
 }
 
 /** The pool may keep a call waiting until its lease is over. */

@@ -14,7 +14,13 @@ describe('the options of the guard', () => {
       op: 'fence_op',
       source: 'fence_source',
     }
-    expect(rest).toEqual({ schema: 'holdfast', timeoutMs: 10_000, isolation: undefined, columns })
+    expect(rest).toEqual({
+      schema: 'holdfast',
+      timeoutMs: 10_000,
+      isolation: undefined,
+      columns,
+      isPipelined: false,
+    })
     expect(readGuardOptions({ columns: { seq: 'n', op: undefined } }).columns).toEqual({
       ...columns,
       seq: 'n',
@@ -46,6 +52,8 @@ describe('the options of the guard', () => {
       ['columns.fence', { columns: { fence: '' } }],
       ['columns.op', { columns: { op: 'x'.repeat(64) } }],
       ['columns.token', { columns: { token: 'a' } }],
+      ['pipelined', { pipelined: 'yes' }],
+      ['pipelined', { pipelined: null }],
       ['options', []],
       ['options', 'holdfast'],
     ]
