@@ -55,7 +55,11 @@ export async function openPgTransactors(connection: Connection): Promise<Transac
       guarded(PLAIN, guard, await lease('pg')),
       columnForm(pool, guard, await lease('column form')),
       hand(PIPELINED, 'plain, BEGIN not awaited', (id) => pipeline(pipelined, id)),
-      guarded(PIPELINED, postgresGuard(pipelined), await lease('pg, pipeline')),
+      guarded(
+        PIPELINED,
+        postgresGuard(pipelined, { pipelined: true }),
+        await lease('pg, pipeline'),
+      ),
       oneStatement(pool),
       oneGuardedStatement(guard, await lease('one statement')),
     ],
