@@ -1,15 +1,26 @@
 import type pg from 'pg'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { postgresGuard } from '../../src/guards/postgres.ts'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import {
+  type PostgresGuard,
+  type PostgresGuardOptions,
+  postgresGuard,
+} from '../../src/guards/postgres.ts'
 import { fenced, outcome } from '../../src/testkit/guard-suite-harness.ts'
 import { codeOf, openPool, type PostgresStand, startPostgresStand } from '../support/postgres.ts'
+import { DRIVERS } from '../support/postgres-drivers.ts'
+import { openSql } from '../support/postgres-js.ts'
 
 let stand: PostgresStand
 let admin: pg.Pool
+const ends: (() => Promise<unknown>)[] = []
 
 beforeAll(async () => {
   stand = await startPostgresStand()
   admin = openPool(stand.server, stand.server.port)
+})
+
+afterEach(async () => {
+  await Promise.all(ends.splice(0).map((end) => end()))
 })
 
 afterAll(async () => {
@@ -17,64 +28,89 @@ afterAll(async () => {
   await stand.stop()
 })
 
-/** As another role, which may log in and nothing else. */
-async function poolAs(role: string): Promise<pg.Pool> {
-  await admin.query(`CREATE ROLE ${role} LOGIN`)
-  return openPool(stand.server, stand.server.port, { user: role })
+/** A role that may log in and nothing else. */
+async function newRole(name: string): Promise<string> {
+  await admin.query(`CREATE ROLE ${name} LOGIN`)
+  return name
 }
 
-describe('migrate', () => {
+type Connecting = Readonly<{ user?: string; isReadOnly?: boolean }>
+
+/** A guard with connections of its own, which end with the test. */
+function guardBy(
+  driver: (typeof DRIVERS)[number],
+  options: PostgresGuardOptions,
+  { isReadOnly, ...user }: Connecting = {},
+): PostgresGuard<unknown> {
+  const { server } = stand
+  if (driver === 'pg') {
+    const setting = isReadOnly ? { options: '-c default_transaction_read_only=on' } : {}
+    const pool = openPool(server, server.port, { ...user, ...setting })
+    ends.push(() => pool.end())
+    return postgresGuard(pool, options)
+  }
+  const setting = isReadOnly ? { connection: { default_transaction_read_only: true } } : {}
+  const sql = openSql(stand, server.port, { ...user, ...setting })
+  ends.push(() => sql.end({ timeout: 1 }))
+  return postgresGuard(sql, options)
+}
+
+describe.each(DRIVERS)('migrate by %s', (driver) => {
+  const suffix = driver.replace('.', '_')
+
   // Ten processes start at once after a deployment, and all but one died of a duplicate key.
   it('may run in many processes at the same time, on nothing', async () => {
     for (let round = 0; round < 6; round++) {
-      const schema = `many_${round}`
-      const pools = Array.from({ length: 10 }, () => openPool(stand.server, stand.server.port))
-      const runs = pools.map((pool) => postgresGuard(pool, { schema }).migrate())
+      const schema = `many_${round}_${suffix}`
+      const guards = Array.from({ length: 10 }, () => guardBy(driver, { schema }))
+      const runs = guards.map((guard) => guard.migrate())
       // Somebody who creates the same by hand, without our lock.
       const byHand = outcome(admin.query(postgresGuard(admin, { schema }).ddl))
       await Promise.all(runs)
       await byHand
-      expect(await postgresGuard(pools[0]!, { schema }).claim(fenced('a', 5n))).toEqual({ seq: 1n })
-      await Promise.all(pools.map((pool) => pool.end()))
+      expect(await guards[0]?.claim(fenced('a', 5n))).toEqual({ seq: 1n })
+      await Promise.all(ends.splice(0).map((end) => end()))
     }
   })
 
   it('changes nothing where all is there', async () => {
-    const { guard, close } = await stand.open()
-    await guard.claim(fenced('kept', 5n))
+    const guard = guardBy(driver, {})
+    const lease = fenced(`kept ${suffix}`, 5n)
+    await guard.claim(lease)
     await guard.migrate()
     await guard.migrate()
-    expect(await guard.claim(fenced('kept', 5n))).toEqual({ seq: 2n })
-    await close()
+    expect(await guard.claim(lease)).toEqual({ seq: 2n })
   })
 
   // The usual case in production: the application's role may not create tables.
   it('tells a role that may not create what to run, and accepts what was run for it', async () => {
-    const pool = await poolAs('app')
-    const guard = postgresGuard(pool, { schema: 'locked "down"' })
+    const user = await newRole(`app_${suffix}`)
+    const guard = guardBy(driver, { schema: `locked "down" ${suffix}` }, { user })
     const refused = await outcome(guard.migrate())
     expect(codeOf(refused)).toBe('BACKEND_UNAVAILABLE')
     const { why, message } = (refused as PromiseRejectedResult).reason
     expect(why).toBe('no-permission')
     expect(message).toContain(guard.ddl)
     await admin.query(guard.ddl)
-    await admin.query('GRANT USAGE ON SCHEMA "locked ""down""" TO app')
-    await admin.query('GRANT SELECT, INSERT, UPDATE ON "locked ""down""".fences TO app')
+    const quoted = `"locked ""down"" ${suffix}"`
+    await admin.query(`GRANT USAGE ON SCHEMA ${quoted} TO ${user}`)
+    await admin.query(`GRANT SELECT, INSERT, UPDATE ON ${quoted}.fences TO ${user}`)
     await guard.migrate()
     expect(await guard.claim(fenced('a', 5n))).toEqual({ seq: 1n })
-    await pool.end()
   })
 
   it('names what is wrong with a table of another shape, and leaves it alone', async () => {
-    await admin.query('CREATE SCHEMA taken')
-    await admin.query('CREATE TABLE taken.fences (resource text, token integer)')
-    const refused = await outcome(postgresGuard(admin, { schema: 'taken' }).migrate())
+    const schema = `taken_${suffix}`
+    await admin.query(`CREATE SCHEMA ${schema}`)
+    await admin.query(`CREATE TABLE ${schema}.fences (resource text, token integer)`)
+    const refused = await outcome(guardBy(driver, { schema }).migrate())
     expect(codeOf(refused)).toBe('INVALID_ARGUMENT')
     expect(String((refused as PromiseRejectedResult).reason)).toContain(
       '"token" is of type integer',
     )
     const { rows } = await admin.query(
-      "SELECT format_type(atttypid, atttypmod) AS type FROM pg_attribute WHERE attrelid = 'taken.fences'::regclass AND attname = 'token'",
+      "SELECT format_type(atttypid, atttypmod) AS type FROM pg_attribute WHERE attrelid = $1::regclass AND attname = 'token'",
+      [`${schema}.fences`],
     )
     expect(rows).toEqual([{ type: 'integer' }])
   })
@@ -83,7 +119,7 @@ describe('migrate', () => {
     const other = await admin.connect()
     await other.query('BEGIN')
     await other.query('SELECT pg_advisory_xact_lock(1752132708, 1717662580)')
-    const guard = postgresGuard(admin, { schema: 'waiting', timeoutMs: 200 })
+    const guard = guardBy(driver, { schema: `waiting_${suffix}`, timeoutMs: 200 })
     expect(codeOf(await outcome(guard.migrate()))).toBe('GUARD_BUSY')
     await other.query('ROLLBACK')
     other.release()
@@ -91,9 +127,11 @@ describe('migrate', () => {
   })
 })
 
-describe('a guard that is not set up', () => {
+describe.each(DRIVERS)('a guard that is not set up, by %s,', (driver) => {
+  const suffix = driver.replace('.', '_')
+
   it('says that its table is missing, and what to do', async () => {
-    const guard = postgresGuard(admin, { schema: 'nowhere' })
+    const guard = guardBy(driver, { schema: `nowhere_${suffix}` })
     let runs = 0
     const calls = [
       guard.claim(fenced('a', 5n)),
@@ -115,22 +153,20 @@ describe('a guard that is not set up', () => {
   })
 
   it('says when its role may not write, or the server is a standby', async () => {
-    const pool = await poolAs('reader')
-    await admin.query('GRANT USAGE ON SCHEMA holdfast TO reader')
-    await admin.query('GRANT SELECT ON holdfast.fences TO reader')
-    const refused = await outcome(postgresGuard(pool).claim(fenced('a', 5n)))
+    const user = await newRole(`reader_${suffix}`)
+    await admin.query(`GRANT USAGE ON SCHEMA holdfast TO ${user}`)
+    await admin.query(`GRANT SELECT ON holdfast.fences TO ${user}`)
+    const refused = await outcome(guardBy(driver, {}, { user }).claim(fenced('a', 5n)))
     expect((refused as PromiseRejectedResult).reason).toMatchObject({ why: 'no-permission' })
-    await pool.end()
-    const standby = openPool(stand.server, stand.server.port, {
-      options: '-c default_transaction_read_only=on',
-    })
-    const readOnly = await outcome(postgresGuard(standby).claim(fenced('a', 5n)))
+    const standby = guardBy(driver, {}, { isReadOnly: true })
+    const readOnly = await outcome(standby.claim(fenced('a', 5n)))
     expect((readOnly as PromiseRejectedResult).reason).toMatchObject({ why: 'read-only' })
-    await standby.end()
   })
+})
 
+describe('the table of the guard', () => {
   // Written by hand, or by an older program: the database itself refuses what no guard would write.
-  it('has a table that takes no token or count below 1', async () => {
+  it('takes no token or count below 1', async () => {
     for (const [token, seq] of [
       [0, 1],
       [-1, 1],

@@ -10,6 +10,9 @@ export type Tx = postgres.TransactionSql
 export type JsOptions = Readonly<{
   max?: number
   prepare?: boolean
+  user?: string
+  /** Settings of each session. */
+  connection?: { default_transaction_read_only: boolean }
   transform?: { column: (name: string) => string }
 }>
 type Asked = postgres.Sql | Tx
