@@ -249,37 +249,40 @@ describe('contenders', () => {
 
   // Another process waited, we let the name go for its sake, and our own wake-up told us of that
   // release before the other had its turn.
-  it('let another process go first once they have let the name go for its sake', async () => {
-    const { clock, engine } = openWorld({ seed: 9 })
-    const ours = engine()
-    const theirs = engine()
-    // Refused by a foreign holder, our line listens; then that holder's entry ends without a word.
-    await engine().locks.acquire('k', { ttlMs: 300, renew: false })
-    let turns = 0
-    let stop = false
-    const caller = async (): Promise<void> => {
-      while (!stop) {
-        const lease = await ours.locks.acquire('k', { ttlMs: 10_000, waitMs: FOREVER })
-        turns += 1
-        await new Promise<void>((resolve) => clock.after(20, resolve))
-        await lease.release()
+  it.each([5, 100])(
+    'let another process go first, %i of them, after a turn of each or 64',
+    async (count) => {
+      const { clock, engine } = openWorld({ seed: 9 })
+      const ours = engine()
+      const theirs = engine()
+      // Refused by a foreign holder, our line listens; then that holder's entry ends without a word.
+      await engine().locks.acquire('k', { ttlMs: 300, renew: false })
+      let turns = 0
+      let stop = false
+      const caller = async (): Promise<void> => {
+        while (!stop) {
+          const lease = await ours.locks.acquire('k', { ttlMs: 10_000, waitMs: FOREVER })
+          turns += 1
+          await new Promise<void>((resolve) => clock.after(20, resolve))
+          await lease.release()
+        }
       }
-    }
-    const callers = Array.from({ length: 5 }, caller)
-    await clock.advance(1400)
-    expect(turns).toBeGreaterThan(0)
-    theirs.backend.always('tryAcquire', delayed(seamsOf(clock), 2, 2))
-    const before = turns
-    const theirTurn = watch(clock, theirs.locks.acquire('k', { ttlMs: 10_000, waitMs: 60_000 }))
-    await clock.advance(2000)
-    expect(theirTurn.state).toBe('resolved')
-    // As many as stood in our line, and the one that held.
-    expect(turns - before).toBeLessThanOrEqual(6)
-    await theirTurn.value?.release()
-    stop = true
-    await clock.advance(3000)
-    await Promise.all(callers)
-  })
+      const callers = Array.from({ length: count }, caller)
+      await clock.advance(1400)
+      expect(turns).toBeGreaterThan(0)
+      theirs.backend.always('tryAcquire', delayed(seamsOf(clock), 2, 2))
+      const before = turns
+      const theirTurn = watch(clock, theirs.locks.acquire('k', { ttlMs: 10_000, waitMs: 60_000 }))
+      await clock.advance(2000)
+      expect(theirTurn.state).toBe('resolved')
+      // As many as stood in our line, and the one that held.
+      expect(turns - before).toBeLessThanOrEqual(Math.min(count, 64) + 1)
+      await theirTurn.value?.release()
+      stop = true
+      await clock.advance(1000 + 40 * count)
+      await Promise.all(callers)
+    },
+  )
 
   // A bug of ours in the part that serves a line left everybody in it asleep, and those who came after.
   it('are told of a bug of ours in serving them, and those who come later are served', async () => {
