@@ -13,6 +13,15 @@ interface Row {
   readonly longestWaitRounds: number
 }
 
+interface Bar {
+  readonly group: string
+  readonly client: string
+  readonly what: string
+  readonly wanted: string
+  readonly figure: number
+  readonly verdict: string
+}
+
 /** In the order of the columns; Redisson is not measured. */
 const WHO = ['holdfast', 'redlock 5 beta', 'redis-semaphore', 'redlock-universal']
 
@@ -20,6 +29,7 @@ const record = JSON.parse(readFileSync(join(ROOT, 'docs/bench-record.json'), 'ut
   readonly commit: string
   readonly failures: readonly unknown[]
   readonly rows: readonly Row[]
+  readonly bars: readonly Bar[]
 }
 
 function rowOf(group: string, who: string): Row {
@@ -42,6 +52,16 @@ it('the measured cells of the comparison are those of the recorded run', () => {
   const rows = tableUnder(pageOf('README.md'), '## Beside other lock libraries').slice(-3)
   expect(rows.map(([, ...cells]) => cells)).toEqual(
     measured.map((cells) => [...cells, 'not measured here']),
+  )
+})
+
+// The accident: a bar is missed in the record, and the page leaves it out.
+it('every bar of the recorded run stands on the page of the bench', () => {
+  expect(record.bars.length).toBeGreaterThan(20)
+  expect(tableUnder(pageOf('bench/README.md'), '## The recorded run')).toEqual(
+    record.bars.map(({ group, client, what, wanted, figure, verdict }) => [
+      ...[group, client, what, wanted, figure.toFixed(2), verdict],
+    ]),
   )
 })
 
