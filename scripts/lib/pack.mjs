@@ -5,6 +5,7 @@
  * and may hold the output of a source that is gone. So the sources are copied into a folder of their
  * own, built there and packed there, and what is tested is what is published.
  */
+import { spawnSync } from 'node:child_process'
 import {
   cpSync,
   existsSync,
@@ -21,6 +22,8 @@ import { childEnv } from './npm-env.mjs'
 import { runQuietly } from './progress.mjs'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
+/** git refuses folders of another user, for the sake of hooks and settings that we do not use. */
+const TRUST = ['-c', `safe.directory=${ROOT.replace(/\/$/, '')}`]
 const FOLDERS = ['packages/holdfast', 'packages/cli']
 const COPIED = ['package.json', 'README.md', 'LICENSE', 'tsconfig.json', 'src']
 
@@ -40,6 +43,19 @@ export async function packAll(destination) {
   }
 }
 
+/** Whether this clone has that commit: one that was made with `--depth` has not. */
+export function hasCommit(commit) {
+  const git = [...TRUST, 'cat-file', '-e', `${commit}^{commit}`]
+  return spawnSync('git', git, { cwd: ROOT, stdio: 'ignore' }).status === 0
+}
+
+/** The last tag of a version below this commit, or null. */
+export function lastVersion() {
+  const git = [...TRUST, 'tag', '--list', 'v*', '--sort=-creatordate', '--merged', 'HEAD']
+  const { stdout } = spawnSync('git', git, { cwd: ROOT, encoding: 'utf8' })
+  return stdout?.trim().split('\n')[0] || null
+}
+
 /**
  * The library as it was at `commit`, compiled with the packages of today.
  *
@@ -53,7 +69,7 @@ export async function packCommit(commit, destination) {
     const archive = join(stage, 'commit.tar')
     const paths = ['tsconfig.base.json', FOLDERS[0]]
     const git = ['archive', '--format=tar', `--output=${archive}`, commit, ...paths]
-    await runQuietly('git', git, { cwd: ROOT, env: childEnv(process.env) })
+    await runQuietly('git', [...TRUST, ...git], { cwd: ROOT, env: childEnv(process.env) })
     await runQuietly('tar', ['-xf', archive], { cwd: stage, env: childEnv(process.env) })
     symlinkSync(join(ROOT, 'node_modules'), join(stage, 'node_modules'))
     await compile(stage, [FOLDERS[0]])
