@@ -18,7 +18,7 @@ import { promisify } from 'node:util'
 import pg from 'pg'
 import { findPrograms, type ServerPrograms } from './find-programs.ts'
 import { findFreePort } from './ports.ts'
-import { createServerFolder, removeServerFolder } from './run-folder.ts'
+import { PrivateServer } from './private-server.ts'
 import {
   type Server,
   ServerProcess,
@@ -92,29 +92,23 @@ export async function startPostgresServer(
   }
 }
 
-class PrivatePostgres implements PostgresServer {
-  readonly folder: string
+class PrivatePostgres extends PrivateServer implements PostgresServer {
   readonly #data: string
   readonly #programs: ServerPrograms
   readonly #settings: Readonly<Record<string, string>>
   readonly #user: ServerUser | undefined
   #port = 0
-  #process: ServerProcess | null = null
 
   constructor(programs: ServerPrograms, settings: Readonly<Record<string, string>>) {
+    super('postgres', 'SIGINT', STOP_GRACE_MS) // "Fast shutdown": ends the sessions first.
     this.#programs = programs
     this.#settings = settings
     this.#user = process.getuid?.() === 0 ? unprivilegedUser() : undefined
-    this.folder = createServerFolder('postgres')
     this.#data = join(this.folder, 'data')
   }
 
   get name(): string {
     return `PostgreSQL ${this.#port}`
-  }
-
-  get pid(): number {
-    return this.#process?.pid ?? 0
   }
 
   get port(): number {
@@ -159,25 +153,8 @@ class PrivatePostgres implements PostgresServer {
       endSignal: 'SIGQUIT',
       user: this.#user,
     })
-    this.#process = started
+    this.process = started
     await started.waitUntilReady(() => this.#answersItself())
-  }
-
-  async stop(): Promise<void> {
-    await this.#process?.end('SIGINT', STOP_GRACE_MS) // "Fast shutdown": ends the sessions first.
-    removeServerFolder(this.folder)
-  }
-
-  async kill(): Promise<void> {
-    await this.#process?.kill()
-  }
-
-  freeze(): void {
-    this.#process?.freeze()
-  }
-
-  thaw(): void {
-    this.#process?.thaw()
   }
 
   async #answersItself(): Promise<boolean> {

@@ -9,8 +9,8 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { findPrograms } from './find-programs.ts'
 import { findFreePort } from './ports.ts'
+import { PrivateServer } from './private-server.ts'
 import { answersItself, call, type RedisServer, startRedisServer } from './redis.ts'
-import { createServerFolder, removeServerFolder } from './run-folder.ts'
 import { type Server, ServerProcess, ServerStartError } from './server-process.ts'
 
 export interface RedisSentinels {
@@ -116,22 +116,16 @@ async function startSentinel(primaryPort: number): Promise<Sentinel> {
   }
 }
 
-class Sentinel implements Server {
+class Sentinel extends PrivateServer {
   readonly name: string
   readonly port: number
-  readonly folder: string
   readonly #primaryPort: number
-  #process: ServerProcess | null = null
 
   constructor(port: number, primaryPort: number) {
+    super('sentinel', 'SIGTERM', STOP_GRACE_MS)
     this.name = `redis-sentinel ${port}`
     this.port = port
-    this.folder = createServerFolder('sentinel')
     this.#primaryPort = primaryPort
-  }
-
-  get pid(): number {
-    return this.#process?.pid ?? 0
   }
 
   async start(): Promise<void> {
@@ -157,7 +151,7 @@ class Sentinel implements Server {
       folder,
       endSignal: 'SIGKILL',
     })
-    this.#process = started
+    this.process = started
     await started.waitUntilReady(() => answersItself(port, started.pid))
   }
 
@@ -176,22 +170,5 @@ class Sentinel implements Server {
     const answer = /\$9\r\n127\.0\.0\.1\r\n\$\d+\r\n(\d+)\r\n/
     const text = await call(this.port, asked, CALL_MS_MAX, (reply) => answer.test(reply))
     return Number(answer.exec(text)?.[1])
-  }
-
-  async stop(): Promise<void> {
-    await this.#process?.end('SIGTERM', STOP_GRACE_MS)
-    removeServerFolder(this.folder)
-  }
-
-  async kill(): Promise<void> {
-    await this.#process?.kill()
-  }
-
-  freeze(): void {
-    this.#process?.freeze()
-  }
-
-  thaw(): void {
-    this.#process?.thaw()
   }
 }

@@ -9,7 +9,7 @@ import { createConnection } from 'node:net'
 import { join } from 'node:path'
 import { findPrograms, type ServerPrograms } from './find-programs.ts'
 import { findFreePort } from './ports.ts'
-import { createServerFolder, removeServerFolder } from './run-folder.ts'
+import { PrivateServer } from './private-server.ts'
 import { type Server, ServerProcess, ServerStartError } from './server-process.ts'
 
 export interface RedisServer extends Server {
@@ -58,24 +58,18 @@ export async function startRedisServer(
   }
 }
 
-class PrivateRedis implements RedisServer {
+class PrivateRedis extends PrivateServer implements RedisServer {
   readonly name: string
   readonly port: number
-  readonly folder: string
   readonly #programs: ServerPrograms
   readonly #options: RedisOptions
-  #process: ServerProcess | null = null
 
   constructor(programs: ServerPrograms, port: number, options: RedisOptions) {
+    super('redis', 'SIGTERM', STOP_GRACE_MS)
     this.#programs = programs
     this.port = port
     this.name = `redis-server ${port}`
-    this.folder = createServerFolder('redis')
     this.#options = options
-  }
-
-  get pid(): number {
-    return this.#process?.pid ?? 0
   }
 
   async start(): Promise<void> {
@@ -91,37 +85,20 @@ class PrivateRedis implements RedisServer {
       folder,
       endSignal: 'SIGKILL',
     })
-    this.#process = started
+    this.process = started
     await started.waitUntilReady(() => answersItself(port, started.pid))
   }
 
   async restart(options: { keepData?: boolean } = {}): Promise<void> {
     const keepData = options.keepData ?? false
-    if (keepData && this.#process?.isRunning === true) await save(this.port)
+    if (keepData && this.process?.isRunning === true) await save(this.port)
     // By SIGKILL: everything that shall be kept is on disk, and an orderly end might save more.
-    await this.#process?.kill()
+    await this.process?.kill()
     if (!keepData) {
       rmSync(join(this.folder, 'dump.rdb'), { force: true })
       rmSync(join(this.folder, 'appendonlydir'), { recursive: true, force: true })
     }
     await this.start()
-  }
-
-  async stop(): Promise<void> {
-    await this.#process?.end('SIGTERM', STOP_GRACE_MS)
-    removeServerFolder(this.folder)
-  }
-
-  async kill(): Promise<void> {
-    await this.#process?.kill()
-  }
-
-  freeze(): void {
-    this.#process?.freeze()
-  }
-
-  thaw(): void {
-    this.#process?.thaw()
   }
 }
 
