@@ -5,6 +5,8 @@
  */
 import { BackendUnavailableError, type UnavailableReason } from '../core/errors.ts'
 
+export { quoteIdentifier } from './sql-names.ts'
+
 /** Errors that are wrapped deeper than this are looked at no further. */
 const CAUSE_DEPTH_MAX = 5
 
@@ -94,11 +96,6 @@ export function unavailable(error: unknown, what: string): BackendUnavailableErr
   const { message } = (error ?? {}) as { message?: unknown }
   const detail = typeof message === 'string' && message !== '' ? `: ${message}` : ''
   return new BackendUnavailableError(why, `PostgreSQL: ${what}${detail}`, { cause: error })
-}
-
-/** A name of a schema, table or column, exact and quoted. */
-export function quoteIdentifier(name: string): string {
-  return `"${name.replaceAll('"', '""')}"`
 }
 
 const PLAIN_LITERAL = /^[ !#-&(-[\]-~]*$/

@@ -5,8 +5,9 @@
  */
 import type { Ask } from '../../clients/postgres-wire.ts'
 import { TokenSourceError } from '../../core/errors.ts'
-import { type Claimed, claimByParts, type Opening, readRow } from './claiming.ts'
-import { claimValues, limitsText } from './statements.ts'
+import { type Claimed, claimValues, readRow } from '../shared/record.ts'
+import { claimByParts, type Opening } from './claiming.ts'
+import { limitsText } from './statements.ts'
 
 export async function boundAndAdopt(opening: Opening): Promise<Claimed> {
   const { session, statements, claim, fenced, limitMs, answerMs } = opening

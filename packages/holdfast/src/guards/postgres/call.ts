@@ -3,12 +3,13 @@ import type { Driver } from '../../clients/postgres-wire.ts'
 import type { Fenced } from '../../core/backend.ts'
 import { checkFenced } from '../../core/guard.ts'
 import type { Seams } from '../../core/seams.ts'
-import { Bound } from './bound.ts'
+import { Bound } from '../shared/bound.ts'
+import type { Claim } from '../shared/record.ts'
+import { storableText } from '../shared/text.ts'
+import { Turns } from '../shared/turns.ts'
 import { Deadlines } from './deadlines.ts'
 import type { GuardSettings } from './options.ts'
-import { type Claim, Statements } from './statements.ts'
-import { storableText } from './text.ts'
-import { Turns } from './turns.ts'
+import { Statements } from './statements.ts'
 
 /** What the guard is made of. */
 export interface Parts<Tx> {

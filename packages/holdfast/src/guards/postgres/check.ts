@@ -6,16 +6,10 @@
  */
 import { quoteIdentifier, unavailable } from '../../clients/postgres.ts'
 import { LockError } from '../../core/errors.ts'
+import type { ColumnNames, TableName } from '../shared/columns.ts'
 import type { Parts } from './call.ts'
 import { currentRole, type TableFacts, tableFacts } from './catalog.ts'
-import {
-  type ColumnNames,
-  columnsDdl,
-  columnTypes,
-  constraintName,
-  readTable,
-  type TableName,
-} from './columns.ts'
+import { columnsDdl, columnTypes, constraintName, readTable } from './columns.ts'
 import {
   CLAIMED,
   ddlOf,

@@ -14,43 +14,19 @@
  */
 import type { Ask } from '../../clients/postgres-wire.ts'
 import type { Fenced } from '../../core/backend.ts'
+import { GuardBusyError } from '../../core/errors.ts'
 import {
-  GuardBusyError,
-  OutcomeUnknownError,
-  StaleTokenError,
-  TokenConflictError,
-  TokenSourceError,
-} from '../../core/errors.ts'
-import { reportStale } from '../../core/guard.ts'
+  type Claim,
+  type Claimed,
+  claimValues,
+  readRow,
+  repeatOrRefusal,
+} from '../shared/record.ts'
 import type { Session } from './session.ts'
-import { type Claim, claimValues, type Statements } from './statements.ts'
-
-/** The fence's record of one resource. */
-export type FenceRow = Readonly<{
-  token: bigint
-  owner: string
-  seq: bigint
-  op: string
-  source: string
-}>
-
-/** `repeat`: this very call was applied before, and `seq` is what it drew then. */
-export type Claimed = Readonly<{ seq: bigint; repeat: boolean }>
+import type { Statements } from './statements.ts'
 
 /** As a driver gives it. */
 type Row = Readonly<Record<string, unknown>>
-
-export function readRow(row: Row | undefined): FenceRow | null {
-  if (row === undefined) return null
-  const { token, owner, seq, op, source } = row
-  return {
-    token: BigInt(String(token)),
-    owner: String(owner),
-    seq: BigInt(String(seq)),
-    op: String(op),
-    source: String(source),
-  }
-}
 
 /** What a claim's statement answered; null: no row, so nothing was applied. */
 function drawnSeq(row: Row | undefined): bigint | null {
@@ -81,37 +57,6 @@ export async function claimByParts(
     if (seq !== null) return { seq, repeat: true }
   }
   throw new GuardBusyError(claim.resource, 'its record changed each time it was read')
-}
-
-/**
- * Why a claim met no row that it may raise, in this order. Null: it may now.
- *
- * @param repair What accepts another source, where it is not `adopt`.
- * @returns The `seq` that this call drew when it was applied before.
- */
-export function repeatOrRefusal(
-  row: FenceRow,
-  claim: Claim,
-  fenced: Fenced,
-  repair?: string,
-): bigint | null {
-  const { resource } = claim
-  const { fencingToken } = fenced
-  if (row.source !== claim.source) {
-    throw new TokenSourceError(resource, claim.source, row.source, repair)
-  }
-  if (row.token > fencingToken) {
-    reportStale(fenced, resource, row.token)
-    throw new StaleTokenError(resource, fencingToken, row.token)
-  }
-  if (row.token < fencingToken) return null
-  if (row.owner !== claim.owner) throw new TokenConflictError(resource, fencingToken)
-  return row.op === claim.op ? row.seq : null
-}
-
-/** A resend of a call whose result is not known any more. */
-export function repeated(): OutcomeUnknownError {
-  return new OutcomeUnknownError('this very call was committed before')
 }
 
 export interface Opening<Tx = unknown> {

@@ -19,10 +19,12 @@
 import { createHash } from 'node:crypto'
 import { quoteIdentifier } from '../../clients/postgres.ts'
 import type { NamedText } from '../../clients/postgres-wire.ts'
-import type { ReadWrite } from './column-write.ts'
-import { type ColumnNames, NAME_BYTES_MAX, readTable } from './columns.ts'
-import { type Claim, limitsExpression } from './statements.ts'
-import { storableText } from './text.ts'
+import type { ReadWrite } from '../shared/column-write.ts'
+import type { ColumnNames } from '../shared/columns.ts'
+import type { Claim } from '../shared/record.ts'
+import { storableText } from '../shared/text.ts'
+import { NAME_BYTES_MAX, readTable } from './columns.ts'
+import { limitsExpression } from './statements.ts'
 
 /** What the write presents before the caller's own values; `limitMs` only where it is bounded. */
 export type Presented = Readonly<{

@@ -12,9 +12,7 @@
 import { createHash } from 'node:crypto'
 import { quoteIdentifier } from '../../clients/postgres.ts'
 import type { Options } from '../../core/backend.ts'
-import { InvalidArgumentError } from '../../core/errors.ts'
-import { checkNames } from '../../core/options.ts'
-import { storableText } from './text.ts'
+import { type ColumnNames, columnNames, type TableName, tableName } from '../shared/columns.ts'
 
 /** What each of the five columns is called. */
 export type PostgresColumns = Options<{
@@ -24,16 +22,6 @@ export type PostgresColumns = Options<{
   op: string
   source: string
 }>
-
-export type ColumnNames = Readonly<Record<keyof PostgresColumns, string>>
-
-const DEFAULTS: ColumnNames = {
-  fence: 'fence',
-  seq: 'fence_seq',
-  owner: 'fence_owner',
-  op: 'fence_op',
-  source: 'fence_source',
-}
 
 const TYPES: ColumnNames = {
   fence: 'bigint',
@@ -48,53 +36,12 @@ export const NAME_BYTES_MAX = 63
 
 /** @throws InvalidArgumentError naming what is wrong. */
 export function readColumns(option: unknown): ColumnNames {
-  const own = (option ?? {}) as Readonly<Record<string, unknown>>
-  const known = Object.keys(DEFAULTS)
-  if (typeof own !== 'object' || Array.isArray(own)) {
-    throw new InvalidArgumentError('columns', option, `an object with ${known.join(', ')}`)
-  }
-  checkNames(own, known, 'columns.')
-  const name = (key: keyof ColumnNames): string =>
-    storableText(`columns.${key}`, own[key] ?? DEFAULTS[key], NAME_BYTES_MAX)
-  const names: ColumnNames = {
-    fence: name('fence'),
-    seq: name('seq'),
-    owner: name('owner'),
-    op: name('op'),
-    source: name('source'),
-  }
-  if (new Set(Object.values(names)).size < known.length) {
-    throw new InvalidArgumentError('columns', names, 'five different names')
-  }
-  return names
+  return columnNames(option, NAME_BYTES_MAX)
 }
-
-/** One part stands for itself or in double quotes, as in SQL; a dot outside of them separates. */
-const TABLE = /^(?:(?<schema>"(?:[^"]|"")+"|[^".]+)\.)?(?<name>"(?:[^"]|"")+"|[^".]+)$/
-
-export type TableName = Readonly<{ schema: string | null; name: string; quoted: string }>
 
 /** @throws InvalidArgumentError. */
 export function readTable(table: unknown): TableName {
-  const { schema, name } = TABLE.exec(typeof table === 'string' ? table : '')?.groups ?? {}
-  if (name === undefined) {
-    const allowed =
-      'the name of a table, "table" or "schema.table", exactly as it is written in the database; ' +
-      'a part with a dot or a quote in it stands in double quotes, as in SQL'
-    throw new InvalidArgumentError('table', table, allowed)
-  }
-  const parts = [schema, name].flatMap((part) =>
-    part === undefined ? [] : [storableText('table', unquoted(part), NAME_BYTES_MAX)],
-  )
-  return {
-    schema: parts.length === 2 ? (parts[0] as string) : null,
-    name: parts.at(-1) as string,
-    quoted: parts.map(quoteIdentifier).join('.'),
-  }
-}
-
-function unquoted(part: string): string {
-  return part.startsWith('"') ? part.slice(1, -1).replaceAll('""', '"') : part
+  return tableName(table, NAME_BYTES_MAX)
 }
 
 /** One for each set of columns, and never longer than PostgreSQL keeps. */

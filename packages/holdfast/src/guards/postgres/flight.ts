@@ -17,14 +17,8 @@
 import { isForgotten } from '../../clients/postgres.ts'
 import type { Ahead } from '../../clients/postgres-wire.ts'
 import { OutcomeUnknownError } from '../../core/errors.ts'
-import {
-  boundAndClaim,
-  type Opening,
-  openClaim,
-  readRow,
-  repeated,
-  repeatOrRefusal,
-} from './claiming.ts'
+import { readRow, repeated, repeatOrRefusal } from '../shared/record.ts'
+import { boundAndClaim, type Opening, openClaim } from './claiming.ts'
 import { type Done, inOrder, MayBeginAgain, type Steps, workOf } from './steps.ts'
 
 /** As `inOrder`, which it is on a connection that does not keep the claim prepared, or not yet. */

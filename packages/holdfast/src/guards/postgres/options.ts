@@ -2,8 +2,9 @@
 import type { Options } from '../../core/backend.ts'
 import { InvalidArgumentError } from '../../core/errors.ts'
 import { checkNames, integer } from '../../core/options.ts'
-import { type ColumnNames, NAME_BYTES_MAX, type PostgresColumns, readColumns } from './columns.ts'
-import { storableText } from './text.ts'
+import type { ColumnNames } from '../shared/columns.ts'
+import { storableText } from '../shared/text.ts'
+import { NAME_BYTES_MAX, type PostgresColumns, readColumns } from './columns.ts'
 
 export type PostgresIsolation = 'read committed' | 'repeatable read' | 'serializable'
 

@@ -16,10 +16,11 @@
  * still on its way applies it. Hence the probe: an insertion of the same key waits for the other one,
  * and everything here is rolled back.
  */
+
+import { type Claim, type FenceRow, readRow } from '../shared/record.ts'
 import { type Parts, pause } from './call.ts'
-import { type FenceRow, readRow } from './claiming.ts'
 import { borrow } from './session.ts'
-import { beginText, type Claim, limitsText } from './statements.ts'
+import { beginText, limitsText } from './statements.ts'
 
 export type Settled = 'committed' | 'not-committed' | 'unknown'
 

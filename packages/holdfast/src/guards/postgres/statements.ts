@@ -23,22 +23,6 @@ import type { Preparable } from '../../clients/postgres-wire.ts'
 import type { PostgresIsolation } from './options.ts'
 import { fencesTable } from './schema.ts'
 
-/** What a claim presents, all as text. */
-export interface Claim {
-  readonly resource: string
-  readonly token: string
-  readonly owner: string
-  readonly op: string
-  readonly source: string
-}
-
-export function claimValues(claim: Claim): string[] {
-  return [claim.resource, claim.token, claim.owner, claim.op, claim.source]
-}
-
-/** Time-outs beyond this do not fit PostgreSQL's settings. Milliseconds. */
-export const LIMIT_MS_MAX: number = 2 ** 31 - 1
-
 const TIME_OUTS = ['idle_in_transaction_session_timeout', 'statement_timeout', 'lock_timeout']
 
 /**

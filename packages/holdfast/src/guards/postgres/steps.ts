@@ -1,5 +1,6 @@
 /** In which order a guarded transaction is begun and worked on. */
-import { type Claimed, type Opening, repeated } from './claiming.ts'
+import { type Claimed, repeated } from '../shared/record.ts'
+import type { Opening } from './claiming.ts'
 
 /** May run several times; must not end the transaction, nor release the client. */
 export type Work<Tx, T> = (tx: Tx, claimed: Claimed) => Promise<T>

@@ -22,9 +22,9 @@ import {
   LockError,
   OutcomeUnknownError,
 } from '../../core/errors.ts'
-import { type Bound, onLoss } from './bound.ts'
+import { type Bound, onLoss } from '../shared/bound.ts'
+import type { Claimed } from '../shared/record.ts'
 import { type Call, type Parts, pause } from './call.ts'
-import type { Claimed } from './claiming.ts'
 import { borrow, type Session } from './session.ts'
 import { settle } from './settle.ts'
 import { beginText } from './statements.ts'

@@ -30,10 +30,10 @@ import {
   OutcomeUnknownError,
 } from '../../core/errors.ts'
 import { TOKEN_MAX } from '../../core/token.ts'
+import { type ReadWrite, rowKey } from '../shared/column-write.ts'
+import { readRow, repeatOrRefusal } from '../shared/record.ts'
 import { type Call, type Parts, pause } from './call.ts'
-import { readRow, repeatOrRefusal } from './claiming.ts'
 import { ColumnStatements, readValues, type Shape, writeValues } from './column-statements.ts'
-import { type ReadWrite, rowKey } from './column-write.ts'
 import { borrow, type Session } from './session.ts'
 import { ANSWER_ALLOWANCE_MS, borrowFor, isSerializationFailure } from './transaction.ts'
 

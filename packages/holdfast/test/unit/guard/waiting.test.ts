@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { Bound, onLoss } from '../../../src/guards/postgres/bound.ts'
 import { Deadlines, type Wait } from '../../../src/guards/postgres/deadlines.ts'
-import { Turns } from '../../../src/guards/postgres/turns.ts'
+import { Bound, onLoss } from '../../../src/guards/shared/bound.ts'
+import { Turns } from '../../../src/guards/shared/turns.ts'
 import { fakeLocks, loseLease } from '../../../src/testkit/fake-locks.ts'
 import { createVirtualClock, seamsOf } from '../../../src/testkit/virtual-clock.ts'
 

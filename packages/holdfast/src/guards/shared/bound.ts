@@ -7,7 +7,9 @@
 import type { Fenced } from '../../core/backend.ts'
 import type { Lease } from '../../core/lease.ts'
 import type { Seams } from '../../core/seams.ts'
-import { LIMIT_MS_MAX } from './statements.ts'
+
+/** Time-outs beyond this do not fit PostgreSQL's settings, nor a timer of Node. Milliseconds. */
+const LIMIT_MS_MAX: number = 2 ** 31 - 1
 
 type Validity = Pick<Lease, 'remainingMs' | 'assertValid' | 'signal'>
 

@@ -1,8 +1,9 @@
 /**
- * One guarded call of a lease at a time on each resource, in this process, first in, first out.
+ * One guarded call of a key at a time, in this process, first in, first out.
  *
- * Two at once would be safe, since the row's lock orders them, but after a lost answer to COMMIT the
- * row must still show whether it was ours: a later call of the same lease overwrites that.
+ * In PostgreSQL a key is a lease on a resource. Two at once would be safe, since the row's lock orders
+ * them, but after a lost answer to COMMIT the row must still show whether it was ours: a later call of
+ * the same lease overwrites that. In SQLite it is a connection, which has one transaction at a time.
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import {
@@ -21,11 +22,14 @@ const chain = new AsyncLocalStorage<readonly string[]>()
 
 export class Turns {
   readonly #seams: Seams
+  readonly #whose: string
   /** A key is present while a call runs; its list holds who waits. */
   readonly #waiting = new Map<string, Set<() => void>>()
 
-  constructor(seams: Seams) {
+  /** @param whose For messages: what two calls of one key have in common. */
+  constructor(seams: Seams, whose = 'of the same lease') {
     this.#seams = seams
+    this.#whose = whose
   }
 
   /** @throws ReentrantAcquireError inside a call of the same key: it would wait for itself. */
@@ -35,7 +39,7 @@ export class Turns {
     if (around.includes(key) && this.#waiting.has(key)) {
       throw new ReentrantAcquireError(
         resource,
-        `a guarded call for "${resource}" runs inside another one of the same lease: it would wait for itself`,
+        `a guarded call for "${resource}" runs inside another one ${this.#whose}: it would wait for itself`,
       )
     }
     const turn = this.#turn(key, resource, bound)
@@ -54,7 +58,7 @@ export class Turns {
       return undefined
     }
     if (waiting.size >= WAITING_MAX) {
-      const what = `${WAITING_MAX} guarded calls of one lease wait for "${resource}"`
+      const what = `${WAITING_MAX} guarded calls ${this.#whose} wait for "${resource}"`
       throw new BackendUnavailableError('backlog', what)
     }
     return new Promise((resolve, reject) => {
@@ -77,7 +81,7 @@ export class Turns {
           return
         }
         stop()
-        const earlier = 'an earlier guarded call of the same lease has not ended'
+        const earlier = `an earlier guarded call ${this.#whose} has not ended`
         reject(bound.loss()?.error ?? new GuardBusyError(resource, earlier))
       }
       let cancelTimer = this.#seams.after(bound.remainingMs(), look, true)
