@@ -18,7 +18,8 @@
  *
  * Missing servers (no apt, no network) and `test`: the projects that need none are run, one line
  * says which are not and why, and their result counts. With HOLDFAST_REQUIRE_SERVERS=1 missing
- * servers, or a missing Node of another version, are a failure; .ci/run sets it.
+ * servers, a missing Node of another version, or a missing better-sqlite3 where it could be compiled
+ * are a failure; .ci/run sets it.
  *
  * HOLDFAST_IGNORE_MACHINE_SERVERS=1 unpacks servers even if the machine has some; HOLDFAST_CACHE
  * names the folder for what is downloaded.

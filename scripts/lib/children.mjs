@@ -19,8 +19,13 @@ const PARENT_POLL_MS = 250
 const running = new Set()
 let endedBy = null
 
-/** Starts a program whose end this script waits for. */
+/**
+ * Starts a program whose end this script waits for.
+ *
+ * @throws {SetupError} after a signal: what goes on beside the program that it ended starts nothing more.
+ */
 export function spawnChild(command, args, options) {
+  if (isSignalled()) throw new SetupError(`${command} is not started: ${endedBy} ends this script`)
   listen()
   const child = spawn(command, args, options)
   running.add(child)
@@ -39,9 +44,17 @@ export function runInForeground(command, args, { cwd, env }) {
   })
 }
 
-/** Ends this script if a signal asked for it; call it when a step's child has ended. */
+/** Whether a signal asked this script to end. */
+export function isSignalled() {
+  return endedBy !== null
+}
+
+/**
+ * Ends this script if a signal asked for it; call it when a step's child has ended. While another
+ * child still runs, that one's end is waited for.
+ */
 export function exitIfSignalled() {
-  if (endedBy !== null) process.exit(exitCodeOf(endedBy))
+  if (isSignalled() && running.size === 0) process.exit(exitCodeOf(endedBy))
 }
 
 function exitCodeOf(signal) {

@@ -1,6 +1,7 @@
 /** What each command of run.mjs does. Its header has the order and the exit codes. */
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { mendForThisNode } from './better-sqlite3.mjs'
 import { build } from './build.mjs'
 import { runInForeground } from './children.mjs'
 import { childEnv } from './npm-env.mjs'
@@ -40,6 +41,7 @@ export async function main([command, ...args]) {
 async function setUp() {
   return withSetupLock(ROOT, async () => {
     await installPackages(ROOT)
+    await mendForThisNode(ROOT)
     const servers = await findServers()
     await build(ROOT)
     return servers

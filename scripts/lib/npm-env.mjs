@@ -6,6 +6,8 @@
  * `--omit=dev` makes it leave out the compiler. So they go, except those that say how the registry
  * is reached.
  */
+import { existsSync, realpathSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 
 /** Compared without case, and with `-` for `_`, because npm takes every spelling. */
 const KEPT = new Set([
@@ -43,6 +45,17 @@ function isForChildren(name) {
 export function installEnv(env) {
   const { NODE_ENV, ...rest } = childEnv(env)
   return rest
+}
+
+/**
+ * For an install that may compile something for that Node: with the headers that lie beside it. So it
+ * needs no download, and a `nodedir` among the user's settings, which is right for one Node, does not
+ * give those of another version.
+ */
+export function compilingEnv(env, node) {
+  const prefix = dirname(dirname(realpathSync(node)))
+  const hasHeaders = existsSync(join(prefix, 'include/node/node.h'))
+  return { ...installEnv(env), ...(hasHeaders && { npm_config_nodedir: prefix }) }
 }
 
 /** What every install of ours says: all kinds of packages, errors only, no reports. */

@@ -2,12 +2,13 @@
  * Installs the npm packages when package-lock.json is not the one of the last install.
  *
  * The note of what was installed is taken away before an install begins and written when it has
- * ended well, so an interrupted one does not count.
+ * ended well, so an interrupted one does not count. One that ended without an optional package does:
+ * better-sqlite3.mjs says how that one is had later.
  */
 import { createHash } from 'node:crypto'
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { INSTALL_FLAGS, installEnv } from './npm-env.mjs'
+import { compilingEnv, INSTALL_FLAGS } from './npm-env.mjs'
 import { runQuietly, say } from './progress.mjs'
 
 /** @param install Runs the install; a test gives its own. */
@@ -42,5 +43,6 @@ function readStamp(path) {
 }
 
 async function npmCi(root) {
-  await runQuietly('npm', ['ci', ...INSTALL_FLAGS], { cwd: root, env: installEnv(process.env) })
+  const env = compilingEnv(process.env, process.execPath)
+  await runQuietly('npm', ['ci', ...INSTALL_FLAGS], { cwd: root, env })
 }

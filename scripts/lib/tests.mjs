@@ -7,7 +7,13 @@
  */
 import { mkdirSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
-import { runInForeground } from './children.mjs'
+import {
+  findForOtherNode,
+  hasNodeSqlite,
+  NotToBeHadError,
+  whyNotLoaded,
+} from './better-sqlite3.mjs'
+import { isSignalled, runInForeground } from './children.mjs'
 import { findOtherNode } from './other-node.mjs'
 import { SetupError, say } from './progress.mjs'
 
@@ -21,6 +27,7 @@ export const OTHER_NODES = [22, 24, 26]
 const OTHER_NODE_TESTS = [
   'packages/holdfast/test/unit',
   'packages/holdfast/test/conformance/memory.test',
+  'packages/holdfast/test/conformance/sqlite',
   'packages/holdfast/test/package/examples',
   'packages/holdfast/test/package/install',
   'packages/holdfast/test/package/node-test',
@@ -42,41 +49,89 @@ export async function runTests({ root, args, env, missing }) {
   const projects = lacksServers && vitestArgs.length === 0 ? SERVERLESS_PROJECTS : []
   if (projects.length > 0) say(`without servers only these are run: ${projects.join(', ')}`)
   const ownMajor = Number(process.versions.node.split('.')[0])
-  let code = await runVitest({
-    name: `node${ownMajor}`,
-    root,
-    env,
-    args: [...only(projects), ...vitestArgs],
-  })
-  if (args.length > 0) return code
-
-  for (const major of OTHER_NODES.filter((other) => other !== ownMajor)) {
-    const found = await runUnderOtherNode({ major, root, env, lacksServers, isStrict })
-    if (code === 0) code = found
+  const majors = args.length > 0 ? [] : OTHER_NODES.filter((other) => other !== ownMajor)
+  const prepared = prepareOtherNodes(root, majors)
+  const sqlite = ownSqlite(root)
+  const codes = [isStrict && sqlite.isFailure ? 1 : 0]
+  codes.push(
+    await runVitest({
+      name: `node${ownMajor}`,
+      root,
+      env: { ...env, ...sqlite.env },
+      args: [...only(projects), ...vitestArgs],
+    }),
+  )
+  for (const [major, preparing] of prepared) {
+    if (isSignalled()) break
+    codes.push(
+      await runUnderOtherNode(await preparing, { major, root, env, lacksServers, isStrict }),
+    )
   }
-  return code
+  return codes.find((code) => code !== 0) ?? 0
 }
 
-async function runUnderOtherNode({ major, root, env, lacksServers, isStrict }) {
-  let bin
+/** What the tests of SQLite have under this Node; a line says what they lack. */
+function ownSqlite(root) {
+  const why = whyNotLoaded(root)
+  if (why === null) return { isFailure: false, env: {} }
+  const isFailure = !(why instanceof NotToBeHadError)
+  if (hasNodeSqlite()) {
+    say(`SQLite is tested with node:sqlite alone: ${why.message}`)
+    return { isFailure, env: {} }
+  }
+  say(`SQLite is not tested under Node ${process.version}, which has none itself: ${why.message}`)
+  return { isFailure, env: { HOLDFAST_NO_SQLITE: why.message } }
+}
+
+/**
+ * What the other versions need is fetched and compiled while this one's tests run: most of their time
+ * is spent waiting, and a compiler needs a minute for each. One after another, for one core.
+ *
+ * @returns Major to the promise of what was made for it, which does not reject.
+ */
+function prepareOtherNodes(root, majors) {
+  let last = Promise.resolve()
+  const prepared = new Map()
+  for (const major of majors) {
+    last = last.then(() => prepareOtherNode(root, major)).catch((error) => ({ error }))
+    prepared.set(major, last)
+  }
+  return prepared
+}
+
+async function prepareOtherNode(root, major) {
+  const bin = await findOtherNode(major)
   try {
-    bin = await findOtherNode(major)
+    return { bin, sqlite: await findForOtherNode({ root, major, bin }) }
   } catch (error) {
+    if (!(error instanceof SetupError)) throw error
+    return { bin, lack: error }
+  }
+}
+
+async function runUnderOtherNode(prepared, { major, root, env, lacksServers, isStrict }) {
+  const { error, bin, sqlite, lack } = prepared
+  if (error !== undefined) {
     if (!(error instanceof SetupError)) throw error
     say(`the tests do not run under Node ${major}: ${error.message}`)
     return isStrict ? 1 : 0
+  }
+  if (lack !== undefined) {
+    say(`SQLite is tested with node:sqlite alone under Node ${major}: ${lack.message}`)
   }
   const tests = [...OTHER_NODE_TESTS, ...(lacksServers ? [] : OTHER_NODE_TESTS_WITH_SERVERS)]
   say(`once more under Node ${major}: ${tests.join(', ')}`)
   // First in PATH, so that programs which the tests start, npm among them, run under it too.
   const path = [bin, env.PATH].filter(Boolean).join(delimiter)
-  return runVitest({
+  const code = await runVitest({
     name: `node${major}`,
     root,
-    env: { ...env, PATH: path },
+    env: { ...env, PATH: path, ...(sqlite && { HOLDFAST_BETTER_SQLITE3: sqlite }) },
     args: tests,
     node: join(bin, 'node'),
   })
+  const isFailure = isStrict && lack !== undefined && !(lack instanceof NotToBeHadError)
+  return code === 0 && isFailure ? 1 : code
 }
 
 function only(projects) {

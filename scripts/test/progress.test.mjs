@@ -69,6 +69,26 @@ describe('a signal', () => {
     expect(await run.ended).toMatchObject({ code: 9 })
   })
 
+  // What is compiled beside the tests ended at once, and the script with it, before its tests had.
+  it('waits for what is run in the foreground, and nothing more is started beside it', async () => {
+    const run = startNode(
+      `const { runInForeground } = await lib('children.mjs')
+       const { runQuietly } = await lib('progress.mjs')
+       const step = () => runQuietly(process.execPath, ['-e', 'setTimeout(() => {}, 300_000)'])
+       step().catch(step).catch((error) => console.log(error.message))
+       const program = 'process.on("SIGTERM", () => setTimeout(() => process.exit(9), 500)); ' +
+         'console.log("up"); setTimeout(() => {}, 300_000)'
+       process.exitCode = await runInForeground(process.execPath, ['-e', program], {})`,
+    )
+    await run.says('up')
+
+    run.child.kill('SIGTERM')
+
+    const { code, stdout } = await run.ended
+    expect(code).toBe(9)
+    expect(stdout).toContain('is not started: SIGTERM ends this script')
+  })
+
   // SIGTERM to `npm run lab` ended npm and its shell; the lab and its servers went on.
   it('that ends npm ends what npm started', async () => {
     const folder = createFolder()
