@@ -1,9 +1,8 @@
 /** The lab's part of a campaign: opens it, starts the pods together, and reads the book at its end. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { postgresGuard } from 'holdfast/guards/postgres'
-import pg from 'pg'
 import { monotonicUs } from '../../time.ts'
 import type { Trial } from '../../trial.ts'
+import type { Ground } from '../ground/ground.ts'
 import { type Book, openBook, readBook, remainingIn } from './book.ts'
 import type { PodInput } from './pod.ts'
 
@@ -14,12 +13,12 @@ const PRIZES_PER_PAUSE = 4_000
 const PAUSES_WITHIN = 0.8
 const PROGRESS_MS = 500
 
-export async function campaignIn(trial: Trial): Promise<Book> {
+export async function campaignIn(trial: Trial, ground: Ground): Promise<Book> {
   const { place, size, addresses } = trial
-  const pool = new pg.Pool({ ...addresses.postgres, max: 1, application_name: 'lab' })
-  trial.onEnd(() => pool.end())
-  await postgresGuard(pool).migrate()
-  await openBook(pool, place, size)
+  const { db, guard, close } = await ground.openData(addresses, 'lab')
+  trial.onEnd(close)
+  await guard.migrate()
+  await openBook(db, place, size)
   const pods = await Promise.all(
     Array.from({ length: PODS }, (_, number) => trial.startWorker(`pod-${number}`)),
   )
@@ -32,10 +31,10 @@ export async function campaignIn(trial: Trial): Promise<Book> {
   const calledAtUs = monotonicUs()
   for (const pod of pods) pod.mark('begin')
   await untilOver(Promise.all(work), async () => {
-    trial.progress(size - (await remainingIn(pool, place)))
+    trial.progress(size - (await remainingIn(db, place)))
   })
   trial.note(0, 'campaign', calledAtUs, { answer: 'over' })
-  return readBook(pool, place)
+  return readBook(db, place)
 }
 
 /** In which of its tries a pod pauses; without a lock nobody does, the race alone is enough. */

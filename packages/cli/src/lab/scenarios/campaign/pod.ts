@@ -9,11 +9,12 @@ import type { Fenced, Lease } from 'holdfast'
 import { pauseKind } from '../../faults/index.ts'
 import type { Addresses } from '../../scenario.ts'
 import { monotonicUs } from '../../time.ts'
-import type { Job } from '../../trial.ts'
+import type { Job, Program } from '../../trial.ts'
 import { unanswered } from '../answers.ts'
-import { openWalletStores, type WalletStores } from '../wallet/stores.ts'
+import type { Queryable } from '../ground/database.ts'
+import type { Ground, WalletStores } from '../ground/ground.ts'
 import { answerOf } from '../wallet/updates.ts'
-import { enterWinner, type Queryable, remainingIn } from './book.ts'
+import { enterWinner, remainingIn } from './book.ts'
 
 export interface PodInput {
   readonly campaign: string
@@ -41,9 +42,13 @@ interface Try {
   readonly section: number
 }
 
-export async function givePrizes(job: Job): Promise<void> {
+export function givePrizesOn(ground: Ground): Program {
+  return (job) => givePrizes(job, ground)
+}
+
+async function givePrizes(job: Job, ground: Ground): Promise<void> {
   const input = job.input as PodInput
-  const stores = await openWalletStores(input.addresses, job.role)
+  const stores = await ground.openWallets(input.addresses, job.role)
   const once = job.arm === 'no lock' ? withoutLock : underLock
   try {
     await job.mark('ready')
@@ -58,7 +63,7 @@ export async function givePrizes(job: Job): Promise<void> {
 }
 
 function withoutLock(one: Try): Promise<Answer> {
-  return readThenWrite(one, null, (act) => act(one.stores.pool).then(() => 'applied' as const))
+  return readThenWrite(one, null, (act) => act(one.stores.db).then(() => 'applied' as const))
 }
 
 async function underLock(one: Try): Promise<Answer> {
@@ -74,7 +79,7 @@ async function underLock(one: Try): Promise<Answer> {
     return await readThenWrite(one, `${fencingToken}`, (act) =>
       job.arm === 'lock + guard'
         ? answerOf(() => stores.guard.transaction(bare, act))
-        : act(stores.pool).then(() => 'applied' as const),
+        : act(stores.db).then(() => 'applied' as const),
     )
   } finally {
     await lease.release().catch(unanswered)
@@ -92,7 +97,7 @@ async function underLock(one: Try): Promise<Answer> {
 
 /** @param step How one access to the book is made: bare, or in a guarded transaction. */
 async function readThenWrite(
-  { job, input, section }: Try,
+  { job, stores, input, section }: Try,
   token: string | null,
   step: (act: (db: Queryable) => Promise<void>) => Promise<Exclude<Answer, 'over'>>,
 ): Promise<Answer> {
@@ -110,7 +115,7 @@ async function readThenWrite(
   }
   if (input.pauseAt.includes(section)) await pause(job)
   const winner = { pod: job.role, section, basis, token }
-  const answer = await step((db) => enterWinner(db, campaign, winner))
+  const answer = await step((db) => enterWinner(db, stores.db.dialect, campaign, winner))
   job.note('give', calledAtUs, { answer, basis, value: basis - 1, ...facts })
   return answer
 }

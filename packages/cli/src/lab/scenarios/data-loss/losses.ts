@@ -7,7 +7,7 @@ import type { Redis } from 'ioredis'
 import type { Outcome } from '../../history.ts'
 import { makeClockShim } from '../../servers/index.ts'
 import type { Trial } from '../../trial.ts'
-import { openRedis } from '../redis-client.ts'
+import { openRedis } from '../ground/redis-client.ts'
 
 /** What a round has its locks in. */
 export interface Stand {

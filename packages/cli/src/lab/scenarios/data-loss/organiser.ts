@@ -2,10 +2,9 @@
  * One arm of `data-loss`: rounds in which A holds the lock and has written, the data of Redis are
  * lost, B takes the same lock, B writes, and A writes once more. Each round has a name of its own.
  */
-import { postgresGuard } from 'holdfast/guards/postgres'
-import pg from 'pg'
 import type { Outcome } from '../../history.ts'
 import type { Trial, TrialWorker } from '../../trial.ts'
+import { servers } from '../ground/servers.ts'
 import { openWallet, prepareTables, type WalletState, walletState } from '../wallet/stores.ts'
 import { type Loss, look, type Stand } from './losses.ts'
 import type { Held, TakeInput, WriteInput } from './programs.ts'
@@ -18,17 +17,17 @@ export type Rows = readonly WalletState[]
 
 export function dataLossBy(loss: Loss, isOurs: boolean): (trial: Trial) => Promise<Rows> {
   return async (trial) => {
-    const pool = new pg.Pool({ ...trial.addresses.postgres, max: 1, application_name: 'lab' })
-    trial.onEnd(() => pool.end())
-    await prepareTables({ pool, guard: postgresGuard(pool) })
+    const data = await servers.openData(trial.addresses, 'lab')
+    trial.onEnd(() => data.close())
+    await prepareTables(data)
     const nextStand = await loss(trial)
     const [a, b] = await Promise.all([trial.startWorker('A'), trial.startWorker('B')])
     const rows: WalletState[] = []
     for (let round = 0; round < trial.rounds; round++) {
       const lockName = `${trial.place}:${round}`
-      await openWallet({ pool }, lockName, 0)
+      await openWallet(data, lockName, 0)
       await playRound({ trial, a, b, isOurs, lockName, round }, await nextStand())
-      rows.push(await walletState({ pool }, lockName))
+      rows.push(await walletState(data, lockName))
       trial.progress(round + 1)
     }
     return rows

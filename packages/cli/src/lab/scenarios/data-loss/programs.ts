@@ -11,7 +11,7 @@ import pg from 'pg'
 import type { Outcome } from '../../history.ts'
 import type { Addresses } from '../../scenario.ts'
 import type { Job, Program } from '../../trial.ts'
-import { openRedis } from '../redis-client.ts'
+import { openRedis } from '../ground/redis-client.ts'
 
 /** So long that no slow machine ends a hold by itself: what ends it here is the loss. */
 const TTL_MS = 60_000

@@ -6,9 +6,9 @@
  * the next holder's read and its write, however slow the machine.
  */
 import type { Arm, Round } from '../../scenario.ts'
+import type { WalletStores } from '../ground/ground.ts'
 import { HOLD_MS } from '../hold.ts'
 import { walletNameOf } from '../wallet/judge-own.ts'
-import type { WalletStores } from '../wallet/stores.ts'
 import {
   type ArmSpec,
   beginAfterPause,

@@ -1,7 +1,7 @@
 /** What A and B do in every arm of `pause`. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Arm } from '../../scenario.ts'
-import type { WalletStores } from '../wallet/stores.ts'
+import type { WalletStores } from '../ground/ground.ts'
 import {
   type ArmSpec,
   BEFORE_TTL_ENDS_MS,

@@ -8,8 +8,9 @@ import type { Lease } from 'holdfast'
 import type { Outcome } from '../../history.ts'
 import type { Arm, Round } from '../../scenario.ts'
 import { unanswered } from '../answers.ts'
+import type { LockStores } from '../ground/ground.ts'
 import { HOLD_MS } from '../hold.ts'
-import { nameIn, type UnlockStores } from './stores.ts'
+import { nameIn } from './names.ts'
 
 /** B asks this much before A's TTL is over, and gets the lock when it is. */
 const BEFORE_TTL_ENDS_MS = 50
@@ -19,7 +20,7 @@ const POLL_MS = 5
 /** Both arms do the same, with other means. */
 interface Means {
   /** Asks until `waitMs` are over; null when it was not granted. */
-  acquire(round: Round, stores: UnlockStores, ttlMs: number, waitMs: number): Promise<Held | null>
+  acquire(round: Round, stores: LockStores, ttlMs: number, waitMs: number): Promise<Held | null>
 }
 
 interface Held {
@@ -31,16 +32,16 @@ interface Held {
 
 /** SET NX PX and DEL by hand: whose the key is, nobody asks. */
 const bareMeans: Means = {
-  acquire: async (round, { redis }, ttlMs, waitMs) => {
+  acquire: async (round, { byHand }, ttlMs, waitMs) => {
     const owner = randomUUID()
     const name = nameIn(round)
     const giveUpAtMs = performance.now() + waitMs
-    while ((await redis.set(name, owner, 'PX', ttlMs, 'NX')) !== 'OK') {
+    while (!(await byHand.take(name, owner, ttlMs))) {
       if (performance.now() >= giveUpAtMs) return null
       await sleep(POLL_MS)
     }
     const release = async (): Promise<string> =>
-      (await redis.del(name)) === 1 ? 'deleted' : 'nothing-there'
+      (await byHand.remove(name)) ? 'deleted' : 'nothing-there'
     return { owner, release }
   },
 }
@@ -62,21 +63,21 @@ const ownerCheckedMeans: Means = {
   },
 }
 
-export const bareDelete: Arm<UnlockStores> = {
+export const bareDelete: Arm<LockStores> = {
   name: 'bare delete',
   protected: false,
   claim: 'A deletes B’s lock, C is granted it, and B and C hold it together',
   run: (round, stores) => run(round, stores, bareMeans),
 }
 
-export const ownerChecked: Arm<UnlockStores> = {
+export const ownerChecked: Arm<LockStores> = {
   name: 'owner-checked',
   protected: true,
   claim: 'A’s release leaves B’s lock alone, and C is refused',
   run: (round, stores) => run(round, stores, ownerCheckedMeans),
 }
 
-function run(round: Round, stores: UnlockStores, means: Means): Promise<void> {
+function run(round: Round, stores: LockStores, means: Means): Promise<void> {
   switch (round.role) {
     case 'A':
       return pauseAndCleanUp(round, stores, means)
@@ -87,14 +88,14 @@ function run(round: Round, stores: UnlockStores, means: Means): Promise<void> {
   }
 }
 
-async function pauseAndCleanUp(round: Round, stores: UnlockStores, means: Means): Promise<void> {
+async function pauseAndCleanUp(round: Round, stores: LockStores, means: Means): Promise<void> {
   const held = await acquire(round, stores, means, round.fault.ttlMs, WAIT_MS)
   await round.pause()
   if (held !== null) await release(round, held)
   round.mark('cleaned-up')
 }
 
-async function takeOver(round: Round, stores: UnlockStores, means: Means): Promise<void> {
+async function takeOver(round: Round, stores: LockStores, means: Means): Promise<void> {
   await round.until('A:pausing')
   await sleep(round.fault.ttlMs - BEFORE_TTL_ENDS_MS + round.jitterMs)
   const held = await acquire(round, stores, means, HOLD_MS, WAIT_MS)
@@ -102,7 +103,7 @@ async function takeOver(round: Round, stores: UnlockStores, means: Means): Promi
   if (held !== null) await release(round, held)
 }
 
-async function ask(round: Round, stores: UnlockStores, means: Means): Promise<void> {
+async function ask(round: Round, stores: LockStores, means: Means): Promise<void> {
   await round.until('A:cleaned-up')
   const held = await acquire(round, stores, means, HOLD_MS, 0)
   round.mark('asked')
@@ -112,7 +113,7 @@ async function ask(round: Round, stores: UnlockStores, means: Means): Promise<vo
 
 async function acquire(
   round: Round,
-  stores: UnlockStores,
+  stores: LockStores,
   means: Means,
   ttlMs: number,
   waitMs: number,

@@ -5,15 +5,9 @@
  */
 import type { Outcome } from '../../history.ts'
 import type { Place, Scenario } from '../../scenario.ts'
+import type { Ground, WalletStores } from '../ground/ground.ts'
 import { walletNameOf } from './judge-own.ts'
-import {
-  openWallet,
-  openWalletStores,
-  prepareTables,
-  type WalletState,
-  type WalletStores,
-  walletState,
-} from './stores.ts'
+import { openWallet, prepareTables, type WalletState, walletState } from './stores.ts'
 
 /** What `finalState` reads: by wallet name. */
 export type WalletStates = Readonly<Record<string, WalletState>>
@@ -24,9 +18,9 @@ type OwnWallets = Pick<
 >
 
 /** The parts of a scenario that see to the wallets. */
-export function ownWallets(openedWith: number): OwnWallets {
+export function ownWallets(ground: Ground, openedWith: number): OwnWallets {
   return {
-    open: openWalletStores,
+    open: (addresses, role) => ground.openWallets(addresses, role),
     prepare: prepareTables,
     remember: async (stores, place, id) => {
       await openWallet(stores, walletNameOf(id, place.name), openedWith)
@@ -38,9 +32,9 @@ export function ownWallets(openedWith: number): OwnWallets {
 }
 
 async function walletsOf(stores: WalletStores, { name }: Place): Promise<WalletStates> {
-  const { rows } = await stores.pool.query<{ id: string }>(
-    "SELECT id FROM wallets WHERE starts_with(id, $1 || '/')",
-    [name],
+  const { rows } = await stores.db.query<{ id: string }>(
+    'SELECT id FROM wallets WHERE substr(id, 1, $1) = $2',
+    [name.length + 1, `${name}/`],
   )
   const states: Record<string, WalletState> = {}
   for (const { id } of rows) states[id] = await walletState(stores, id)

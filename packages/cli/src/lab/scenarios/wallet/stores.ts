@@ -1,21 +1,8 @@
-/** The wallets in PostgreSQL, the locks in Redis, and what opens them. */
-import { createLocks, type Locks } from 'holdfast'
-import { type PostgresGuard, postgresGuard } from 'holdfast/guards/postgres'
-import { redisBackend } from 'holdfast/redis'
-import type { Redis } from 'ioredis'
-import pg from 'pg'
+/** The wallets: their tables, and what is read and written there. */
 import type { Outcome } from '../../history.ts'
-import type { Addresses, Place, Stores } from '../../scenario.ts'
-import { openRedis } from '../redis-client.ts'
-
-export interface WalletStores extends Stores {
-  readonly pool: pg.Pool
-  readonly locks: Locks
-  readonly guard: PostgresGuard<pg.PoolClient>
-}
-
-/** One for the work, one more for the moment after the server has ended the first. */
-const CONNECTIONS_MAX = 2
+import type { Place } from '../../scenario.ts'
+import { type Dialect, NUMBERED } from '../ground/database.ts'
+import type { DataStores } from '../ground/ground.ts'
 
 /**
  * Where `last_token` is the fence column of a guard written by hand; those of `guard.update` are
@@ -23,7 +10,7 @@ const CONNECTIONS_MAX = 2
  * trigger, in the transaction of the write and under the lock of its row, so its order is the order
  * in which the writes took effect. The checker compares the workers' accounts with it.
  */
-const TABLES = `
+const tablesOf = (dialect: Dialect): string => `
   CREATE TABLE wallets (
     id text PRIMARY KEY,
     balance integer NOT NULL,
@@ -31,96 +18,57 @@ const TABLES = `
     claimed_by text
   );
   CREATE TABLE wallet_log (
-    id bigserial PRIMARY KEY,
+    id ${NUMBERED[dialect]},
     wallet text NOT NULL,
     writer text NOT NULL,
     old_balance integer NOT NULL,
     new_balance integer NOT NULL
   );
-  CREATE INDEX ON wallet_log (wallet);
-  CREATE FUNCTION log_wallet() RETURNS trigger LANGUAGE plpgsql AS $$
-    BEGIN
-      INSERT INTO wallet_log (wallet, writer, old_balance, new_balance)
-      VALUES (NEW.id, current_setting('application_name'), OLD.balance, NEW.balance);
-      RETURN NULL;
-    END $$;
-  CREATE TRIGGER log_wallet AFTER UPDATE OF balance ON wallets
-    FOR EACH ROW EXECUTE FUNCTION log_wallet();
+  CREATE INDEX wallet_log_wallet ON wallet_log (wallet);
+  ${TRIGGER[dialect]}
 `
 
-/** Opens both and uses both once, so that the first round is like the others. */
-export async function openWalletStores(addresses: Addresses, role: string): Promise<WalletStores> {
-  const pool = new pg.Pool({
-    ...addresses.postgres,
-    max: CONNECTIONS_MAX,
-    idleTimeoutMillis: 0,
-    application_name: role,
-  })
-  // A connection that the server ends while it lies in the pool; the pool opens another one.
-  pool.on('error', () => {})
-  const redis: Redis = await openRedis(addresses)
-  const locks = createLocks(redisBackend(redis))
-  const guard = postgresGuard(pool)
-  await pool.query('SELECT 1')
-  if (role !== 'lab') await warmUp(locks, guard)
-  const close = async (): Promise<void> => {
-    await locks.close()
-    redis.disconnect()
-    await pool.end()
-  }
-  return { pool, locks, guard, close }
+/** Who writes is what the connection says of itself when it is opened. */
+const TRIGGER: Readonly<Record<Dialect, string>> = {
+  postgres: `
+    CREATE FUNCTION log_wallet() RETURNS trigger LANGUAGE plpgsql AS $$
+      BEGIN
+        INSERT INTO wallet_log (wallet, writer, old_balance, new_balance)
+        VALUES (NEW.id, current_setting('application_name'), OLD.balance, NEW.balance);
+        RETURN NULL;
+      END $$;
+    CREATE TRIGGER log_wallet AFTER UPDATE OF balance ON wallets
+      FOR EACH ROW EXECUTE FUNCTION log_wallet();`,
+  sqlite: `
+    CREATE TRIGGER log_wallet AFTER UPDATE OF balance ON wallets BEGIN
+      INSERT INTO wallet_log (wallet, writer, old_balance, new_balance)
+      VALUES (NEW.id, application_name(), OLD.balance, NEW.balance);
+    END;`,
 }
 
-/** Code that ran once, scripts that are loaded, a name of its own, and time enough. */
-async function warmUp(locks: Locks, guard: WalletStores['guard']): Promise<void> {
-  const lease = await locks.acquire(`warm-up:${process.pid}`, { ttlMs: 10_000, renew: false })
-  await guard.transaction(lease, (client) => client.query('SELECT 1'))
-  await lease.release()
-}
+/** The store of the wallets, with or without the guard that stands before it. */
+type WithWallets = Pick<DataStores, 'db'>
 
-/** Where the wallets are; who keeps the locks is another matter. */
-export type WalletStore = Pick<WalletStores, 'guard' | 'pool'>
-
-/** Several scenarios of one run, and arms at one time, share them: the first one creates them. */
-export async function prepareTables({ guard, pool }: WalletStore): Promise<void> {
+export async function prepareTables({ db, guard }: Omit<DataStores, 'close'>): Promise<void> {
   await guard.migrate()
-  const client = await pool.connect()
-  try {
-    await client.query('BEGIN')
-    await client.query("SELECT pg_advisory_xact_lock(hashtext('wallets'))")
-    const { rows } = await client.query<{ found: string | null }>(
-      "SELECT to_regclass('wallets')::text AS found",
-    )
-    if (rows[0]?.found === null) await client.query(TABLES + guard.ddlFor('wallets'))
-    await client.query('COMMIT')
-    client.release()
-  } catch (error) {
-    client.release(true)
-    throw error
-  }
+  await db.createOnce('wallets', tablesOf(db.dialect) + guard.ddlFor('wallets'))
 }
 
-export async function prepareWallets(
-  stores: WalletStores,
-  places: readonly Place[],
-): Promise<void> {
+export async function prepareWallets(stores: DataStores, places: readonly Place[]): Promise<void> {
   await prepareTables(stores)
   for (const { name } of places) await openWallet(stores, name, 0)
 }
 
 export async function openWallet(
-  { pool }: Pick<WalletStore, 'pool'>,
+  { db }: WithWallets,
   wallet: string,
   balance: number,
 ): Promise<void> {
-  await pool.query('INSERT INTO wallets (id, balance) VALUES ($1, $2)', [wallet, balance])
+  await db.query('INSERT INTO wallets (id, balance) VALUES ($1, $2)', [wallet, balance])
 }
 
-export async function balanceOf(
-  { pool }: Pick<WalletStore, 'pool'>,
-  wallet: string,
-): Promise<number> {
-  const { rows } = await pool.query<{ balance: number }>(
+export async function balanceOf({ db }: WithWallets, wallet: string): Promise<number> {
+  const { rows } = await db.query<{ balance: number }>(
     'SELECT balance FROM wallets WHERE id = $1',
     [wallet],
   )
@@ -131,11 +79,11 @@ export async function balanceOf(
 
 /** A round that does not count leaves the wallet as it was; the fence stays, it only ever rises. */
 export async function putBack(
-  { pool }: WalletStores,
+  { db }: WithWallets,
   { name }: Place,
   balance: number,
 ): Promise<Outcome> {
-  await pool.query('UPDATE wallets SET balance = $2 WHERE id = $1', [name, balance])
+  await db.query('UPDATE wallets SET balance = $2 WHERE id = $1', [name, balance])
   return { answer: 'applied', value: balance }
 }
 
@@ -152,11 +100,8 @@ export interface WalletState {
   readonly log: readonly LoggedWrite[]
 }
 
-export async function walletState(
-  stores: Pick<WalletStore, 'pool'>,
-  wallet: string,
-): Promise<WalletState> {
-  const { rows } = await stores.pool.query<LoggedWrite>(
+export async function walletState(stores: WithWallets, wallet: string): Promise<WalletState> {
+  const { rows } = await stores.db.query<LoggedWrite>(
     `SELECT writer, old_balance AS "oldBalance", new_balance AS "newBalance"
      FROM wallet_log WHERE wallet = $1 ORDER BY id`,
     [wallet],

@@ -9,7 +9,8 @@
 import { type Fenced, GuardBusyError, type Lease, LeaseLostError, StaleTokenError } from 'holdfast'
 import type { Round } from '../../scenario.ts'
 import { monotonicUs } from '../../time.ts'
-import type { WalletStores } from './stores.ts'
+import type { Queryable } from '../ground/database.ts'
+import type { WalletStores } from '../ground/ground.ts'
 
 /**
  * `refused`: by the store. `lost`: the holder stopped itself. `busy`: the guard's row was taken.
@@ -29,16 +30,13 @@ export interface Work {
 
 export type LockedWork = Work & { readonly lease: Lease }
 
-/** What both `pg`'s pool and a transaction can do. */
-type Queryable = Pick<WalletStores['pool'], 'query'>
-
 /** No protection at the data: whoever writes last wins. */
 export async function plainUpdate(work: Work): Promise<UpdateAnswer> {
   const { round, tryNumber, stores, wallet, change } = work
-  const basis = await read(work, stores.pool, 'failed')
+  const basis = await read(work, stores.db, 'failed')
   await work.think()
   await round.call('write', async () => {
-    await write(stores.pool, wallet, basis + change)
+    await write(stores.db, wallet, basis + change)
     return { answer: 'applied', basis, value: basis + change, tryNumber }
   })
   return 'applied'
@@ -48,10 +46,10 @@ export async function plainUpdate(work: Work): Promise<UpdateAnswer> {
 export async function columnUpdate(work: LockedWork): Promise<UpdateAnswer> {
   const { round, lease, stores, tryNumber, wallet, change } = work
   const token = `${lease.fencingToken}`
-  const basis = await read(work, stores.pool, 'failed')
+  const basis = await read(work, stores.db, 'failed')
   await work.think()
   const { answer } = await round.call('write', async () => {
-    const { rowCount } = await stores.pool.query(
+    const { rowCount } = await stores.db.query(
       'UPDATE wallets SET balance = $2, last_token = $3 WHERE id = $1 AND last_token < $3',
       [wallet, basis + change, token],
     )
@@ -77,7 +75,7 @@ export async function claimThenReadUpdate(work: LockedWork): Promise<UpdateAnswe
   const fenced = bareOf(work.lease)
   const claimed = await claimBy(work, fenced, async () => void (await stores.guard.claim(fenced)))
   if (claimed !== 'applied') return claimed
-  const basis = await read(work, stores.pool, 'failed')
+  const basis = await read(work, stores.db, 'failed')
   await work.think()
   return guardedWrite(work, fenced, basis)
 }
@@ -87,7 +85,7 @@ export async function guardUpdate(work: LockedWork): Promise<UpdateAnswer> {
   const { round, stores, change, tryNumber } = work
   const fenced = bareOf(work.lease)
   const token = `${fenced.fencingToken}`
-  const basis = await read(work, stores.pool, 'failed')
+  const basis = await read(work, stores.db, 'failed')
   await work.think()
   const { answer } = await round.call('write', async () => {
     const answer = await answerOf(() => updateRow(work, fenced, { balance: basis + change }))
@@ -135,7 +133,7 @@ export async function oneStatement(work: Work): Promise<UpdateAnswer> {
   const { round, stores, wallet, change, tryNumber } = work
   await work.think()
   await round.call('write', async () => {
-    const { rows } = await stores.pool.query<{ balance: number }>(
+    const { rows } = await stores.db.query<{ balance: number }>(
       'UPDATE wallets SET balance = balance + $2 WHERE id = $1 AND balance + $2 >= 0 RETURNING balance',
       [wallet, change],
     )
@@ -154,8 +152,8 @@ export function leaseUpdate(work: LockedWork): Promise<UpdateAnswer> {
 
 async function guardedUpdate(work: LockedWork, fenced: Fenced): Promise<UpdateAnswer> {
   let basis = 0
-  const claimed = await claim(work, fenced, async (client) => {
-    basis = await read(work, client, 'cut')
+  const claimed = await claim(work, fenced, async (tx) => {
+    basis = await read(work, tx, 'cut')
   })
   if (claimed !== 'applied') return claimed
   await work.think()
@@ -167,7 +165,7 @@ async function guardedWrite(work: Work, fenced: Fenced, basis: number): Promise<
   const token = `${fenced.fencingToken}`
   const { answer } = await round.call('write', async () => {
     const answer = await answerOf(() =>
-      stores.guard.transaction(fenced, (client) => write(client, wallet, basis + change)),
+      stores.guard.transaction(fenced, (tx) => write(tx, wallet, basis + change)),
     )
     return { answer, basis, value: basis + change, token, tryNumber }
   })
@@ -179,12 +177,12 @@ export async function insideUpdate(work: LockedWork): Promise<UpdateAnswer> {
   const { round, lease, tryNumber, wallet, change } = work
   const token = `${lease.fencingToken}`
   const seen: { basis?: number; thinking?: Promise<void>; writeCalledAtUs?: number } = {}
-  const answer = await claim(work, lease, async (client) => {
-    seen.basis = await read(work, client, 'cut')
+  const answer = await claim(work, lease, async (tx) => {
+    seen.basis = await read(work, tx, 'cut')
     seen.thinking = work.think()
     await seen.thinking
     seen.writeCalledAtUs = monotonicUs()
-    await write(client, wallet, seen.basis + change)
+    await write(tx, wallet, seen.basis + change)
   })
   const { basis, thinking, writeCalledAtUs } = seen
   // A guard that gives up at the deadline does not end the pause: A goes on when it is over.
@@ -200,17 +198,17 @@ export async function insideUpdate(work: LockedWork): Promise<UpdateAnswer> {
 async function claim(
   { round, stores, tryNumber }: LockedWork,
   fenced: Fenced,
-  act: (client: Queryable) => Promise<void>,
+  act: (tx: Queryable) => Promise<void>,
 ): Promise<UpdateAnswer> {
   const token = `${fenced.fencingToken}`
   const calledAtUs = monotonicUs()
   let isIn = false
   const answer = await answerOf(() =>
-    stores.guard.transaction(fenced, (client) => {
+    stores.guard.transaction(fenced, (tx) => {
       // The guard may begin again after a serialization failure; the claim is noted once.
       if (!isIn) round.note('claim', calledAtUs, { answer: 'granted', token, tryNumber })
       isIn = true
-      return act(client)
+      return act(tx)
     }),
   )
   if (!isIn) round.note('claim', calledAtUs, { answer, token, tryNumber })
@@ -235,12 +233,12 @@ export async function answerOf(act: () => Promise<void>): Promise<UpdateAnswer> 
  */
 async function read(
   { round, wallet, tryNumber }: Work,
-  client: Queryable,
+  db: Queryable,
   whenItFails: 'failed' | 'cut',
 ): Promise<number> {
   const calledAtUs = monotonicUs()
   try {
-    const { rows } = await client.query<{ balance: number }>(
+    const { rows } = await db.query<{ balance: number }>(
       'SELECT balance FROM wallets WHERE id = $1',
       [wallet],
     )
@@ -254,6 +252,6 @@ async function read(
   }
 }
 
-async function write(client: Queryable, wallet: string, balance: number): Promise<void> {
-  await client.query('UPDATE wallets SET balance = $2 WHERE id = $1', [wallet, balance])
+async function write(db: Queryable, wallet: string, balance: number): Promise<void> {
+  await db.query('UPDATE wallets SET balance = $2 WHERE id = $1', [wallet, balance])
 }

@@ -3,13 +3,12 @@
  * meanwhile: it is told after, its first look at the lease throws, and the guard refuses its write.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { postgresGuard } from 'holdfast/guards/postgres'
-import pg from 'pg'
 import { pauseKind } from '../../faults/index.ts'
 import type { Addresses } from '../../scenario.ts'
 import { monotonicUs } from '../../time.ts'
-import type { Job, Trial, TrialWorker } from '../../trial.ts'
-import { openWalletStores, type WalletStores } from '../wallet/stores.ts'
+import type { Job, Program, Trial, TrialWorker } from '../../trial.ts'
+import { type Dialect, NUMBERED } from '../ground/database.ts'
+import type { Ground, WalletStores } from '../ground/ground.ts'
 import { answerOf } from '../wallet/updates.ts'
 import { BLOCK_MS, BLOCKED_TTL_MS } from './times.ts'
 
@@ -19,8 +18,8 @@ const WAIT_MS = 30_000
 /** A signal that has not fired by then does not fire. */
 const TOLD_MS_MAX = 10_000
 
-const TABLE = `CREATE TABLE IF NOT EXISTS watchdog_writes (
-  id bigserial PRIMARY KEY, name text NOT NULL, writer text NOT NULL)`
+const tableOf = (dialect: Dialect): string => `CREATE TABLE watchdog_writes (
+  id ${NUMBERED[dialect]}, name text NOT NULL, writer text NOT NULL)`
 
 export interface BlockedInput {
   readonly addresses: Addresses
@@ -32,11 +31,17 @@ export interface Writes {
   readonly byRound: readonly (readonly string[])[]
 }
 
-export async function blockHolders(trial: Trial): Promise<Writes> {
-  const pool = new pg.Pool({ ...trial.addresses.postgres, max: 1 })
-  trial.onEnd(() => pool.end())
-  await postgresGuard(pool).migrate()
-  await pool.query(TABLE)
+/** The programs of the two workers of a pair. */
+export const blockedPrograms = (ground: Ground): Readonly<Record<string, Program>> => ({
+  blockAndWrite: (job) => blockAndWrite(job, ground),
+  takeOver: (job) => takeOver(job, ground),
+})
+
+export async function blockHolders(trial: Trial, ground: Ground): Promise<Writes> {
+  const { db, guard, close } = await ground.openData(trial.addresses, 'lab')
+  trial.onEnd(close)
+  await guard.migrate()
+  await db.createOnce('watchdog_writes', tableOf(db.dialect))
   const nameOf = (round: number): string => `${trial.place}:${round}`
   let next = 0
   let done = 0
@@ -51,7 +56,7 @@ export async function blockHolders(trial: Trial): Promise<Writes> {
   await Promise.all(Array.from({ length: pairs }, () => workSome()))
   const byRound: string[][] = []
   for (let round = 0; round < trial.rounds; round++) {
-    const { rows } = await pool.query<{ writer: string }>(
+    const { rows } = await db.query<{ writer: string }>(
       'SELECT writer FROM watchdog_writes WHERE name = $1 ORDER BY id',
       [nameOf(round)],
     )
@@ -83,9 +88,9 @@ async function oneRound(
   await blocking
 }
 
-export async function blockAndWrite(job: Job): Promise<void> {
+async function blockAndWrite(job: Job, ground: Ground): Promise<void> {
   const { addresses, name } = job.input as BlockedInput
-  const stores = await openWalletStores(addresses, job.role)
+  const stores = await ground.openWallets(addresses, job.role)
   const calledAtUs = monotonicUs()
   const lease = await stores.locks.acquire(name, { ttlMs: BLOCKED_TTL_MS })
   const { owner, fencingToken, lockName, source, signal } = lease
@@ -114,9 +119,9 @@ export async function blockAndWrite(job: Job): Promise<void> {
 }
 
 /** Waits for the lock, writes under its larger token, and gives it back. */
-export async function takeOver(job: Job): Promise<void> {
+async function takeOver(job: Job, ground: Ground): Promise<void> {
   const { addresses, name } = job.input as BlockedInput
-  const stores = await openWalletStores(addresses, job.role)
+  const stores = await ground.openWallets(addresses, job.role)
   await job.mark('ready')
   await job.until('ask')
   const calledAtUs = monotonicUs()

@@ -7,7 +7,8 @@
  * options that each has by default.
  */
 import type { TrialArm, TrialScenario } from '../../trial.ts'
-import { blockAndWrite, blockHolders, takeOver } from './blocked-loop.ts'
+import { servers } from '../ground/servers.ts'
+import { blockedPrograms, blockHolders } from './blocked-loop.ts'
 import { checkWatchdog } from './check.ts'
 import { dead, hung, loseStore, type StoreFault, silent, slow } from './failing-store.ts'
 import { hold, holdByHand, holdForLong } from './holder.ts'
@@ -47,7 +48,7 @@ const arms: readonly TrialArm[] = [
     claim:
       'a holder whose own event loop is blocked is told after its TTL, as expected; its first look ' +
       'at the lease throws, and the guard refuses its late write',
-    run: blockHolders,
+    run: (trial) => blockHolders(trial, servers),
   },
 ]
 
@@ -71,6 +72,6 @@ export const scenario: TrialScenario = {
   armMsMax: 900_000,
   // Each takes several seconds, however many are held at once.
   plan: (rounds) => ({ rounds: Math.max(2, Math.ceil(rounds * ROUNDS_PER_ROUND)), size: 1 }),
-  programs: { hold, holdByHand, holdForLong, ask, blockAndWrite, takeOver },
+  programs: { hold, holdByHand, holdForLong, ask, ...blockedPrograms(servers) },
   check: checkWatchdog,
 }

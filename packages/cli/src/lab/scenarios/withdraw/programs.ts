@@ -1,7 +1,7 @@
 /** What A and B do in every arm of `withdraw`: A takes 500, B takes 300, from one wallet. */
 import type { Arm, Round } from '../../scenario.ts'
+import type { WalletStores } from '../ground/ground.ts'
 import { walletNameOf } from '../wallet/judge-own.ts'
-import type { WalletStores } from '../wallet/stores.ts'
 import {
   type ArmSpec,
   beginAfterPause,

@@ -1,5 +1,5 @@
 import { Redis } from 'ioredis'
-import type { Addresses } from '../scenario.ts'
+import type { Addresses } from '../../scenario.ts'
 
 /**
  * Opens a connection to the run's Redis and waits for its first answer.
