@@ -10,6 +10,7 @@ const alias = [
   { find: /^holdfast$/, replacement: source('index.ts') },
   { find: /^holdfast\/redis$/, replacement: source('redis.ts') },
   { find: /^holdfast\/guards\/postgres$/, replacement: source('guards/postgres.ts') },
+  { find: /^holdfast\/guards\/sqlite$/, replacement: source('guards/sqlite.ts') },
   { find: /^holdfast\/testkit$/, replacement: source('testkit/index.ts') },
 ]
 

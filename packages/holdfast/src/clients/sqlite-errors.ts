@@ -30,6 +30,7 @@ const NAMES: ReadonlyMap<number, string> = new Map([
   [14, 'CANTOPEN'],
   [15, 'PROTOCOL'],
   [17, 'SCHEMA'],
+  [19, 'CONSTRAINT'],
   [23, 'AUTH'],
   [26, 'NOTADB'],
 ])

@@ -197,7 +197,13 @@ export function reading<T>(
   return inTurn(db, seams, bounds, fn)
 }
 
-async function inTurn<T>(
+/**
+ * Runs `attempt` in its turn, and again while another connection is in the way: it begins what it needs,
+ * and leaves nothing open when it throws.
+ *
+ * @throws as `immediately`.
+ */
+export async function inTurn<T>(
   db: SqliteDatabase,
   seams: Seams,
   bounds: SqliteBounds,
@@ -259,7 +265,7 @@ function withShortTimeout<T>(
 }
 
 /** Some errors make SQLite roll back by itself, and then there is nothing left to do. */
-function rollBack(db: SqliteDatabase): void {
+export function rollBack(db: SqliteDatabase): void {
   try {
     db.exec('ROLLBACK')
   } catch {

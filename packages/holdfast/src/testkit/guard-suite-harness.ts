@@ -77,6 +77,11 @@ export interface GuardHarness<Tx> {
    * good: `true`. It differs in that alone: `fn` may have begun for a superseded holder.
    */
   readonly startsEarly?: boolean
+  /**
+   * Of a store in which a statement that fails leaves the rest of its transaction as it was: `true`. Then
+   * it is for `fn` to let the error out, and one that keeps it to itself commits the rest.
+   */
+  readonly outlivesFailures?: boolean
   open(request: GuardRequest): Promise<OpenGuard<Tx>>
 }
 
@@ -91,6 +96,7 @@ export interface GuardStore<Tx> {
   readonly isolations: readonly string[]
   readonly isCommit: (bytes: Uint8Array) => boolean
   readonly startsEarly: boolean
+  readonly outlivesFailures: boolean
   /** A lock name of this check alone. */
   readonly lockName: string
   /** Closed with the store. */
@@ -134,6 +140,7 @@ export function guardChecksOf<Tx>({ it }: TestRunner, harness: GuardHarness<Tx>)
           isolations: harness.isolations,
           isCommit: harness.isCommit,
           startsEarly: harness.startsEarly === true,
+          outlivesFailures: harness.outlivesFailures === true,
           lockName: `suite:${randomOwner()}`,
           open,
           async behindProxy(request = {}) {

@@ -1,15 +1,13 @@
 /** One guarded call: what it presents, and what every part of the guard needs to carry it out. */
 import type { Driver } from '../../clients/postgres-wire.ts'
-import type { Fenced } from '../../core/backend.ts'
-import { checkFenced } from '../../core/guard.ts'
 import type { Seams } from '../../core/seams.ts'
-import { Bound } from '../shared/bound.ts'
-import type { Claim } from '../shared/record.ts'
-import { storableText } from '../shared/text.ts'
+import type { Call } from '../shared/call.ts'
 import { Turns } from '../shared/turns.ts'
 import { Deadlines } from './deadlines.ts'
 import type { GuardSettings } from './options.ts'
 import { Statements } from './statements.ts'
+
+export { type Call, callOf } from '../shared/call.ts'
 
 /** What the guard is made of. */
 export interface Parts<Tx> {
@@ -21,12 +19,6 @@ export interface Parts<Tx> {
   readonly deadlines: Deadlines
 }
 
-export interface Call {
-  readonly fenced: Fenced
-  readonly claim: Claim
-  readonly bound: Bound
-}
-
 /** Two guards on one pool and schema are one guard, as far as turns go. */
 const turnsOf = new WeakMap<object, Turns>()
 
@@ -36,20 +28,6 @@ export function partsOf<Tx>(driver: Driver<Tx>, settings: GuardSettings, seams: 
   const statements = new Statements(settings.schema)
   const deadlines = new Deadlines(seams)
   return { driver, settings, statements, seams, turns, deadlines }
-}
-
-/** Checks what the caller presents, before anything is sent. */
-export function callOf<Tx>(parts: Parts<Tx>, fenced: Fenced): Call {
-  checkFenced(fenced)
-  const { settings, seams } = parts
-  const claim: Claim = {
-    resource: storableText('resource', settings.resource(fenced.lockName)),
-    token: fenced.fencingToken.toString(),
-    owner: fenced.owner,
-    op: seams.nonce(),
-    source: storableText('source', fenced.source),
-  }
-  return { fenced, claim, bound: new Bound(fenced, settings.timeoutMs, seams) }
 }
 
 /** Runs `work` when no other call of this lease runs on the same record in this process. */

@@ -19,6 +19,7 @@
 import { createHash } from 'node:crypto'
 import { quoteIdentifier } from '../../clients/postgres.ts'
 import type { NamedText } from '../../clients/postgres-wire.ts'
+import { adoptionText, quotedColumns } from '../shared/column-text.ts'
 import type { ReadWrite } from '../shared/column-write.ts'
 import type { ColumnNames } from '../shared/columns.ts'
 import type { Claim } from '../shared/record.ts'
@@ -139,24 +140,6 @@ function writeText(
       AND (f.${c.fence} IS NULL OR (f.${c.source} = ${source}
         AND (f.${c.fence} < ${token} OR (f.${c.fence} = ${token} AND f.${c.owner} = ${owner}
           AND f.${c.op} <> ${op} AND f.${c.seq} <= ${seqMax}))))${returning}`
-}
-
-/** The values are left out: it stands in a message, and must not run by mistake on all rows. */
-function adoptionText(table: string, write: ReadWrite, c: ColumnNames): string {
-  const set = Object.values(c).map((column) => `${column} = NULL`)
-  const where = write.where.map(([column]) => `${quoteIdentifier(column)} = …`)
-  return `UPDATE ${table} SET ${set.join(', ')} WHERE ${where.join(' AND ')}`
-}
-
-function quotedColumns(columns: ColumnNames): ColumnNames {
-  const { fence, seq, owner, op, source } = columns
-  return {
-    fence: quoteIdentifier(fence),
-    seq: quoteIdentifier(seq),
-    owner: quoteIdentifier(owner),
-    op: quoteIdentifier(op),
-    source: quoteIdentifier(source),
-  }
 }
 
 /** The caller's conditions; `= NULL` would find nothing. */

@@ -22,7 +22,7 @@
  * end tells; a statement that never arrived holds nothing, and could arrive after the look.
  */
 import { isConnectionLoss, isForgotten, sqlState, unavailable } from '../../clients/postgres.ts'
-import type { PgAnswer, Write } from '../../clients/postgres-wire.ts'
+import type { Write } from '../../clients/postgres-wire.ts'
 import {
   GuardBusyError,
   InvalidArgumentError,
@@ -30,8 +30,8 @@ import {
   OutcomeUnknownError,
 } from '../../core/errors.ts'
 import { TOKEN_MAX } from '../../core/token.ts'
+import { type Refused, refusalOf } from '../shared/column-refusal.ts'
 import { type ReadWrite, rowKey } from '../shared/column-write.ts'
-import { readRow, repeatOrRefusal } from '../shared/record.ts'
 import { type Call, type Parts, pause } from './call.ts'
 import { ColumnStatements, readValues, type Shape, writeValues } from './column-statements.ts'
 import { borrow, type Session } from './session.ts'
@@ -57,8 +57,6 @@ const SEEN_MAX = 5000
 /** What is written: the same in each try. */
 type Writing = Readonly<{ call: Call; write: ReadWrite; shape: Shape }>
 
-/** Not applied: the row as it is then, or that it is `missing`, or shows this very call. */
-type Refused = Readonly<{ kind: 'missing' | 'repeat' | 'may-now'; seq: bigint }>
 /** In a transaction of the caller's, `seq` of what was applied is not asked for. */
 type Answer = Readonly<{ kind: 'applied'; seq: bigint }> | Refused
 
@@ -187,7 +185,7 @@ async function exchange(
 
 async function look(writing: Writing, send: Write): Promise<Refused> {
   const { write, shape } = writing
-  return refusalOf(writing, (await send(shape.read, readValues(write))).rows)
+  return refusalOf(writing, shape.adoption, (await send(shape.read, readValues(write))).rows)
 }
 
 /** Gives the connection back, or destroys it. */
@@ -235,32 +233,6 @@ async function lookOn<Tx>(
 
 function isOver<Tx>(session: Session<Tx>, error: unknown): boolean {
   return !session.isUsable || isConnectionLoss(error)
-}
-
-/**
- * Why nothing was written.
- *
- * @throws StaleTokenError, TokenConflictError, TokenSourceError, InvalidArgumentError.
- */
-function refusalOf({ call, write, shape }: Writing, rows: PgAnswer['rows']): Refused {
-  const [found, another] = rows
-  if (found === undefined) return { kind: 'missing', seq: 0n }
-  if (another !== undefined) {
-    const where = Object.fromEntries(write.where)
-    const allowed = 'columns that find one row: a primary key, or another unique one'
-    throw new InvalidArgumentError('where', where, allowed)
-  }
-  const empty = Object.values(found).filter((value) => value === null).length
-  if (empty === Object.keys(found).length) return { kind: 'may-now', seq: 0n }
-  const row = empty === 0 ? readRow(found) : null
-  if (row === null) {
-    const allowed =
-      'one in which the columns of the guard are all null or all set: guard.ddlFor(table) has the check'
-    throw new InvalidArgumentError('table', write.table, allowed)
-  }
-  const seq = repeatOrRefusal(row, call.claim, call.fenced, shape.adoption)
-  if (seq !== null) return { kind: 'repeat', seq }
-  return { kind: 'may-now', seq: row.token === call.fenced.fencingToken ? row.seq : 0n }
 }
 
 function resultOf({ kind }: Answer): PostgresUpdateResult {

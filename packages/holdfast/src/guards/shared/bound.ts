@@ -27,8 +27,9 @@ export class Bound {
   readonly #untilMs: number
   readonly #seams: Seams
 
-  constructor(fenced: Fenced, timeoutMs: number, seams: Seams) {
-    this.#lease = isLease(fenced) ? fenced : null
+  /** @param fenced Null: the call is nobody's, and only bounded. */
+  constructor(fenced: Fenced | null, timeoutMs: number, seams: Seams) {
+    this.#lease = fenced !== null && isLease(fenced) ? fenced : null
     this.#timeoutMs = timeoutMs
     this.#untilMs = seams.nowMs() + timeoutMs
     this.#seams = seams
@@ -63,6 +64,11 @@ export class Bound {
       return { error }
     }
   }
+}
+
+/** The longest that a timer may be set for a call's end. */
+export function timerMs(bound: Bound): number {
+  return Math.min(bound.remainingMs(), LIMIT_MS_MAX)
 }
 
 type Watcher = Readonly<{ bound: Bound; tell: () => void }>
