@@ -9,6 +9,7 @@ const source = (path: string): string =>
 const alias = [
   { find: /^holdfast$/, replacement: source('index.ts') },
   { find: /^holdfast\/redis$/, replacement: source('redis.ts') },
+  { find: /^holdfast\/sqlite$/, replacement: source('sqlite.ts') },
   { find: /^holdfast\/guards\/postgres$/, replacement: source('guards/postgres.ts') },
   { find: /^holdfast\/guards\/sqlite$/, replacement: source('guards/sqlite.ts') },
   { find: /^holdfast\/testkit$/, replacement: source('testkit/index.ts') },

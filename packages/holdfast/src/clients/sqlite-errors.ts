@@ -57,7 +57,7 @@ const MEANINGS: ReadonlyMap<string, Meaning> = new Map<string, Meaning>([
 const WORDS: readonly (readonly [RegExp, Meaning])[] = [
   [/no such (?:table|column)/, ['down', 'a table is missing, or is none of this version']],
   [
-    /within a transaction/,
+    /(?:within|inside) a transaction/,
     ['down', 'the connection is inside a transaction of its owner; locks need one of their own'],
   ],
 ]

@@ -152,6 +152,11 @@ export interface Backend<C extends Capabilities = Capabilities> {
   /** Resolves when asking again is worth while: a hint. Rejects or resolves on abort. */
   wakeUp?(lockName: string, signal: AbortSignal): Promise<void>
   /**
+   * Nobody of this waiter waits for the name any more, none of them having got it: a store with a queue
+   * gives up the place at once, which would otherwise end by itself.
+   */
+  stopWaiting?(lockName: string, waiter: string): Promise<void>
+  /**
    * Releases and grants to the next contender of this process in one request. Without it the engine
    * releases, and the next contender asks. Undo of an unknown outcome: `cancel` of the next owner.
    */

@@ -5,7 +5,7 @@ export type Capabilities = Readonly<{
   /** What fencing tokens keep rising across. */
   fencing: 'process-lifetime' | 'durable-store' | 'forward-clock' | 'quorum' | 'consensus'
   /** What ends a lease that nobody renews. */
-  expiry: 'monotonic-clock' | 'wall-clock' | 'session'
+  expiry: 'monotonic-clock' | 'boot-clock' | 'wall-clock' | 'session'
   /** Whether a running holder is told before or after the store may grant the name again. */
   lossNotice: 'before' | 'after'
   /** In which order contenders are served: over all processes, or only within each. */

@@ -33,6 +33,11 @@ export interface BackendHarness {
   readonly title: string
   /** The shortest TTL to wait for, in milliseconds: 50 does for Redis, etcd needs 1000. */
   readonly ttlMsMin: number
+  /**
+   * How far what the store says of a time may be off, in milliseconds: 2 by default, because both sides
+   * round; more where the store's clock counts in steps.
+   */
+  readonly roundingMs?: number
   /** Called once for each check; checks do not share names, so that they may share a store. */
   readonly open: () => Promise<OpenBackends>
 }
@@ -43,7 +48,7 @@ export const LONG_MS = 60_000
 export const PATIENCE_MS = 25_000
 const POLL_MS = 5
 /** Both sides round to milliseconds. */
-export const ROUNDING_MS = 2
+const ROUNDING_MS = 2
 
 export interface Store {
   readonly ours: Backend
@@ -52,6 +57,7 @@ export interface Store {
   readonly clock: VirtualClock | undefined
   /** Short enough to wait for its end. */
   readonly ttlMs: number
+  readonly roundingMs: number
   /** A name of this check alone. */
   readonly lockName: string
   nowMs(): number
@@ -91,6 +97,7 @@ function storeOf(harness: BackendHarness, { ours, theirs, clock }: OpenBackends)
     seams: clock ? seamsOf(clock) : systemSeams,
     clock,
     ttlMs: harness.ttlMsMin,
+    roundingMs: harness.roundingMs ?? ROUNDING_MS,
     lockName: `suite:${randomOwner()}`,
     nowMs,
     lapse,

@@ -8,14 +8,7 @@
  */
 import { ok, strictEqual } from 'node:assert/strict'
 import type { Grant, RenewResult } from '../core/backend.ts'
-import {
-  acquired,
-  type Check,
-  LONG_MS,
-  ROUNDING_MS,
-  request,
-  type Store,
-} from './backend-harness.ts'
+import { acquired, type Check, LONG_MS, request, type Store } from './backend-harness.ts'
 
 /** Asked each time in the middle of what is left: at 1/2, 3/4 and so on to 63/64 of a life. */
 const RIVALS = 6
@@ -146,7 +139,7 @@ function endsAtMs({ sentAtMs, ttlMs }: Life): number {
 async function assertShown(store: Store, grant: Grant, life: Life): Promise<void> {
   const { theirs, nowMs } = store
   const seen = await theirs.inspect(grant.lockName)
-  const owedMs = endsAtMs(life) - nowMs() - ROUNDING_MS
+  const owedMs = endsAtMs(life) - nowMs() - store.roundingMs
   if (owedMs <= 0) return
   strictEqual(seen?.fencingToken, grant.fencingToken, `it ended ${owedMs} ms before its time`)
   const remainingMs = seen.remainingMs ?? owedMs
@@ -155,7 +148,7 @@ async function assertShown(store: Store, grant: Grant, life: Life): Promise<void
 
 async function assertRivalsRefused(store: Store, grant: Grant, life: Life): Promise<void> {
   const { theirs, lapse, nowMs } = store
-  const untilMs = endsAtMs(life) - ROUNDING_MS
+  const untilMs = endsAtMs(life) - store.roundingMs
   for (let count = 0; count < RIVALS; count++) {
     await lapse(Math.max(0, Math.floor((untilMs - nowMs()) / 2)))
     const { kind } = await theirs.tryAcquire(request(grant.lockName))

@@ -1,14 +1,7 @@
 /** What people see of a lock, and which names can be had: all of them, each apart from all others. */
 import { deepStrictEqual, ok, strictEqual } from 'node:assert/strict'
 import type { Backend, Grant, LockInfo } from '../core/backend.ts'
-import {
-  acquired,
-  type Check,
-  LONG_MS,
-  lapsed,
-  ROUNDING_MS,
-  untilGranted,
-} from './backend-harness.ts'
+import { acquired, type Check, LONG_MS, lapsed, untilGranted } from './backend-harness.ts'
 
 /** Behind a prefix of the check's own; pairs that a careless key or pattern takes for one. */
 const NAMES: readonly string[] = [
@@ -104,7 +97,7 @@ function testInspect(check: Check): void {
       const sinceAtMs = seen.sinceAtMs ?? SINCE_AT_MS_MIN
       ok(sinceAtMs >= SINCE_AT_MS_MIN && sinceAtMs <= SINCE_AT_MS_MAX, `since ${sinceAtMs}`)
       const remainingMs = seen.remainingMs ?? LONG_MS
-      ok(remainingMs > 0 && remainingMs <= LONG_MS + ROUNDING_MS, `${remainingMs} ms remain`)
+      ok(remainingMs > 0 && remainingMs <= LONG_MS + store.roundingMs, `${remainingMs} ms remain`)
     },
   )
 
@@ -133,7 +126,8 @@ function testInspect(check: Check): void {
 
 function testProclaim(check: Check): void {
   // A leader says where it can be reached; a value that is rewritten without its TTL never ends.
-  check('proclaim replaces the value and nothing else', async ({ ours, theirs, lockName }) => {
+  check('proclaim replaces the value and nothing else', async (store) => {
+    const { ours, theirs, lockName } = store
     const holder = { host: 'host', pid: 7, label: 'label' }
     const grant = await acquired(ours, lockName, { holder })
     for (const value of ['one', '{"two":"☃"}', '']) {
@@ -142,7 +136,7 @@ function testProclaim(check: Check): void {
       deepStrictEqual({ ...seen?.holder }, { ...holder, value })
       strictEqual(seen?.fencingToken, grant.fencingToken)
       const remainingMs = seen?.remainingMs ?? LONG_MS
-      ok(remainingMs > 0 && remainingMs <= LONG_MS + ROUNDING_MS, `${remainingMs} ms remain`)
+      ok(remainingMs > 0 && remainingMs <= LONG_MS + store.roundingMs, `${remainingMs} ms remain`)
     }
     strictEqual((await ours.renew(grant, LONG_MS)).kind, 'renewed')
     strictEqual(await ours.release(grant, 0), 'released')

@@ -2,15 +2,7 @@
 import { deepStrictEqual, ok, strictEqual } from 'node:assert/strict'
 import type { Backend } from '../core/backend.ts'
 import { randomOwner } from '../core/owner.ts'
-import {
-  acquired,
-  type Check,
-  isTaken,
-  LONG_MS,
-  ROUNDING_MS,
-  request,
-  untilGranted,
-} from './backend-harness.ts'
+import { acquired, type Check, isTaken, LONG_MS, request, untilGranted } from './backend-harness.ts'
 
 export function testRelease(check: Check): void {
   testEnding(check)
@@ -94,7 +86,7 @@ function testEarlyRelease(check: Check): void {
     strictEqual(await ours.release(grant, ttlMs), 'released')
     const next = await untilGranted(store, theirs, lockName)
     const restedMs = nowMs() - releasedAtMs
-    ok(restedMs >= ttlMs - ROUNDING_MS, `rested ${restedMs} of ${ttlMs} ms`)
+    ok(restedMs >= ttlMs - store.roundingMs, `rested ${restedMs} of ${ttlMs} ms`)
     ok(next.fencingToken > grant.fencingToken)
     deepStrictEqual(await ours.renew(grant, LONG_MS), { kind: 'lost', reason: 'superseded' })
   })

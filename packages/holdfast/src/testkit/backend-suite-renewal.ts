@@ -1,15 +1,7 @@
 /** Renewal: lengthens the caller's own entry, and does nothing else. */
 import { deepStrictEqual, ok, strictEqual } from 'node:assert/strict'
 import { randomOwner } from '../core/owner.ts'
-import {
-  acquired,
-  type Check,
-  isTaken,
-  LONG_MS,
-  lapsed,
-  ROUNDING_MS,
-  untilGranted,
-} from './backend-harness.ts'
+import { acquired, type Check, isTaken, LONG_MS, lapsed, untilGranted } from './backend-harness.ts'
 
 export function testRenewal(check: Check): void {
   // A job that runs longer than one TTL.
@@ -57,11 +49,12 @@ export function testRenewal(check: Check): void {
   })
 
   // Ten renewals are one TTL from now, not ten: a crash would hold the name for that long.
-  check('renewals do not add up', async ({ ours, lockName }) => {
+  check('renewals do not add up', async (store) => {
+    const { ours, lockName } = store
     const grant = await acquired(ours, lockName)
     for (let count = 0; count < 10; count++) await ours.renew(grant, LONG_MS)
     const remainingMs = (await ours.inspect(lockName))?.remainingMs ?? 0
-    ok(remainingMs <= LONG_MS + ROUNDING_MS, `${remainingMs} ms remain`)
+    ok(remainingMs <= LONG_MS + store.roundingMs, `${remainingMs} ms remain`)
   })
 
   // Renewal written as "set if missing or mine" takes a name anew that somebody may have used since.
@@ -89,13 +82,14 @@ export function testRenewal(check: Check): void {
   })
 
   // Ownership by token, by host or by connection: anybody who read a listing could hold on to it.
-  check('only the owner renews', async ({ ours, theirs, lockName }) => {
+  check('only the owner renews', async (store) => {
+    const { ours, theirs, lockName } = store
     const grant = await acquired(ours, lockName, { ttlMs: LONG_MS / 2 })
     for (const side of [ours, theirs]) {
       const forged = { ...grant, owner: randomOwner() }
       deepStrictEqual(await side.renew(forged, LONG_MS), { kind: 'lost', reason: 'superseded' })
     }
     const remainingMs = (await ours.inspect(lockName))?.remainingMs ?? 0
-    ok(remainingMs <= LONG_MS / 2 + ROUNDING_MS, `${remainingMs} ms remain`)
+    ok(remainingMs <= LONG_MS / 2 + store.roundingMs, `${remainingMs} ms remain`)
   })
 }

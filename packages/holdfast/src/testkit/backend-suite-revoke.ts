@@ -6,7 +6,6 @@ import {
   isRefused,
   isTaken,
   LONG_MS,
-  ROUNDING_MS,
   request,
   untilGranted,
 } from './backend-harness.ts'
@@ -104,7 +103,7 @@ function testTaking(check: Check): void {
     const { fencingToken } = await acquired(ours, lockName, { lockDelayMs })
     const taken = await theirs.revoke(request(lockName), { fencingToken, reason })
     const leftMs = taken?.ttlMs ?? 0
-    ok(leftMs > 0 && leftMs <= lockDelayMs + ROUNDING_MS, `given ${leftMs} ms`)
+    ok(leftMs > 0 && leftMs <= lockDelayMs + store.roundingMs, `given ${leftMs} ms`)
     const remainingMs = (await theirs.inspect(lockName))?.remainingMs ?? LONG_MS
     ok(remainingMs > lockDelayMs, `the name stays taken for ${remainingMs} ms`)
   })

@@ -10,6 +10,7 @@ import {
   renewEveryMs,
 } from '../../../src/core/validity.ts'
 import { redisBackend } from '../../../src/redis.ts'
+import { sqliteBackend } from '../../../src/sqlite.ts'
 import { findFile, readRepository } from '../tidy/repository.ts'
 import { pageOf, tableUnder } from './pages.ts'
 
@@ -17,14 +18,21 @@ const FIRST_SENTENCE =
   'No lease gives mutual exclusion when its holder can pause; nor does the guard: it makes one ' +
   "store refuse what a superseded holder sends after the next holder's claim."
 
-/** As the README calls them. The client never connects: nothing is asked of it here. */
+/** As the README calls them. Nothing is asked of the clients here. */
 function backends(): Record<string, Capabilities> {
   const client = new Redis({ lazyConnect: true })
+  const file = [{ name: 'main', file: '/nowhere/locks.db' }]
+  const statement = { run: () => ({ changes: 0 }), get: () => undefined, all: () => file }
+  const database = { exec: () => undefined, prepare: () => statement }
   return {
     '[`memoryBackend()`](docs/backends/memory.md)': memoryBackend().capabilities,
     '[`redisBackend(client)`](docs/backends/redis.md)': redisBackend(client).capabilities,
     'redisBackend(client, { subscriber: false })': redisBackend(client, { subscriber: false })
       .capabilities,
+    '[`sqliteBackend(database)`](docs/backends/sqlite.md)': sqliteBackend(database).capabilities,
+    "sqliteBackend(database, { synchronous: 'normal' })": sqliteBackend(database, {
+      synchronous: 'normal',
+    }).capabilities,
   }
 }
 
@@ -69,10 +77,8 @@ it('every value of every capability has its sentence', () => {
 // The accident: a capability changes in the code, and the page goes on to promise the old one.
 it('the page says who has which capability, as the backends do', () => {
   const ours = backends()
-  const [memory, redis, redisPolling] = Object.values(ours) as [
-    Capabilities,
-    Capabilities,
-    Capabilities,
+  const [memory, redis, redisPolling, sqlite, sqliteNormal] = Object.values(ours) as [
+    ...[Capabilities, Capabilities, Capabilities, Capabilities, Capabilities],
   ]
   for (const [name = '', value, , who] of tableUnder(
     pageOf('docs/guarantees.md'),
@@ -85,6 +91,10 @@ it('the page says who has which capability, as the backends do', () => {
     if (redis[key] === value) has.push('redis')
     if (redis[key] !== value && redisPolling[key] === value) {
       has.push('redis with `subscriber: false`')
+    }
+    if (sqlite[key] === value) has.push('sqlite')
+    if (sqlite[key] !== value && sqliteNormal[key] === value) {
+      has.push("sqlite with `synchronous: 'normal'`")
     }
     expect(`${key} ${value}: ${who}`).toBe(`${key} ${value}: ${has.join(', ') || 'none yet'}`)
   }
@@ -102,6 +112,7 @@ it('the table of the README is what the backends declare', () => {
 it.each([
   ['memory', '[`memoryBackend()`](docs/backends/memory.md)'],
   ['redis', '[`redisBackend(client)`](docs/backends/redis.md)'],
+  ['sqlite', '[`sqliteBackend(database)`](docs/backends/sqlite.md)'],
 ])('the page of the %s backend says what it declares', (name, title) => {
   const capabilities = backends()[title] as Capabilities
   const rows = tableUnder(pageOf(`docs/backends/${name}.md`), '## What it guarantees')

@@ -1,0 +1,131 @@
+/**
+ * Who waits for a name, over all processes, in the order in which they came. One place for each name
+ * and waiter; within a waiter the engine keeps the order.
+ *
+ * Q1. Only the first in the queue is granted a free name; whoever asks without waiting is not either
+ *     while somebody waits.
+ * Q2. A waiter that is known to be dead is passed over at once; one that is stopped, or of which nothing
+ *     can be known, when its heartbeat ends: 2 s after it last asked, at most.
+ * Q3. A place that is kept by asking costs a write every half second, not one for each time.
+ */
+import { prepared, type SqliteDatabase, type SqliteRow } from '../../clients/sqlite.ts'
+import { CLOCK_GRAIN_MS, type Host, isDead } from './host.ts'
+
+/** Waiters ask again after 1.25 s at the latest. */
+const HEARTBEAT_MS = 2000
+/** With less left, the heartbeat is renewed: what is left suffices until the next ask. */
+const RENEW_BELOW_MS = 1500
+/** More dead ones in one queue are passed over by the next who asks. */
+const PASSED_OVER_MAX = 64
+/** One ask adds at most one place. */
+const SWEPT_PER_ASK = 4
+
+export interface Place {
+  readonly place: number
+  readonly waiter: string
+  readonly endsAtMs: number
+  readonly isOurs: boolean
+}
+
+export class Queue {
+  readonly #host: Host
+  readonly #nowMs: () => number
+  readonly #statements: ReturnType<typeof statementsOf>
+
+  /** @param nowMs On the clock that entries end by. */
+  constructor(db: SqliteDatabase, tablePrefix: string, host: Host, nowMs: () => number) {
+    this.#host = host
+    this.#nowMs = nowMs
+    this.#statements = statementsOf(db, tablePrefix)
+  }
+
+  /** Only reads: whether this waiter has a place that will last until it asks again. */
+  isKept(lockName: string, waiter: string): boolean {
+    const row = this.#statements.ends.get(lockName, waiter) as SqliteRow | undefined
+    return row !== undefined && Number(row['ends_at_ms']) - this.#nowMs() >= RENEW_BELOW_MS
+  }
+
+  /** Gives the waiter the last place, or keeps the one that it has. */
+  stand(lockName: string, waiter: string): void {
+    const { pid, startedAt, pidNamespace } = this.#host
+    const nowMs = this.#nowMs()
+    const endsAtMs = Math.ceil(nowMs) + HEARTBEAT_MS + CLOCK_GRAIN_MS
+    this.#statements.stand.run(lockName, waiter, pid, startedAt, pidNamespace, endsAtMs)
+    // Of names for which nobody asks any more.
+    this.#statements.sweep.run(nowMs, SWEPT_PER_ASK)
+  }
+
+  leave(lockName: string, waiter: string): boolean {
+    return Number(this.#statements.leave.run(lockName, waiter).changes) > 0
+  }
+
+  /** The first that may live, other than `waiter`; those before it are removed (Q2). */
+  firstOther(lockName: string, waiter: string): Place | null {
+    return this.#first(lockName, waiter, true)
+  }
+
+  /** The first that may live; those before it are removed (Q2). */
+  first(lockName: string): Place | null {
+    return this.#first(lockName, '', true)
+  }
+
+  /** Only reads: the first that may live. */
+  look(lockName: string): Place | null {
+    return this.#first(lockName, '', false)
+  }
+
+  #first(lockName: string, except: string, removes: boolean): Place | null {
+    const { all, remove } = this.#statements
+    const rows = all.all(lockName, except, PASSED_OVER_MAX) as SqliteRow[]
+    for (const row of rows) {
+      const place = Number(row['place'])
+      if (!this.#isOver(row)) return this.#placeOf(place, row)
+      if (removes) remove.run(place)
+    }
+    return null
+  }
+
+  #isOver(row: SqliteRow): boolean {
+    if (Number(row['ends_at_ms']) <= this.#nowMs()) return true
+    return isDead(this.#host, {
+      pid: Number(row['pid']),
+      startedAt: String(row['started_at']),
+      pidNamespace: String(row['pid_namespace']),
+    })
+  }
+
+  #placeOf(place: number, row: SqliteRow): Place {
+    const { pid, pidNamespace } = this.#host
+    return {
+      place,
+      waiter: String(row['waiter']),
+      endsAtMs: Number(row['ends_at_ms']),
+      isOurs: Number(row['pid']) === pid && row['pid_namespace'] === pidNamespace,
+    }
+  }
+}
+
+function statementsOf(db: SqliteDatabase, p: string) {
+  return {
+    ends: prepared(db, `SELECT ends_at_ms FROM ${p}queue WHERE lock_name = ? AND waiter = ?`),
+    stand: prepared(
+      db,
+      `INSERT INTO ${p}queue
+        (lock_name, waiter, pid, started_at, pid_namespace, ends_at_ms)
+        VALUES (?, ?, ?, ?, ?, ?)
+        ON CONFLICT (lock_name, waiter) DO UPDATE SET ends_at_ms = excluded.ends_at_ms`,
+    ),
+    leave: prepared(db, `DELETE FROM ${p}queue WHERE lock_name = ? AND waiter = ?`),
+    all: prepared(
+      db,
+      `SELECT place, waiter, pid, started_at, pid_namespace, ends_at_ms FROM ${p}queue
+        WHERE lock_name = ? AND waiter <> ? ORDER BY place LIMIT ?`,
+    ),
+    remove: prepared(db, `DELETE FROM ${p}queue WHERE place = ?`),
+    sweep: prepared(
+      db,
+      `DELETE FROM ${p}queue WHERE place IN
+        (SELECT place FROM ${p}queue WHERE ends_at_ms <= ? LIMIT ?)`,
+    ),
+  }
+}

@@ -1,0 +1,361 @@
+/**
+ * Locks among the processes of one host, in a SQLite file; no server.
+ *
+ * Guarantees: all work of one request is one transaction, begun by BEGIN IMMEDIATE: it is applied whole
+ * or not at all, whenever a process is killed. With `synchronous: 'full'` a grant is on the disk before
+ * it is answered. Contenders are served in the order of the queue in the file, whatever process they
+ * are of, and dead ones are passed over. The event loop is not held for more than a few milliseconds.
+ *
+ * Does not guarantee: anything between two hosts. A process that is stopped in the middle of a
+ * transaction, a tenth of a millisecond, keeps all others out until it goes on or is killed: the write
+ * lock is the kernel's, and no clock ends it. They reject with BackendUnavailableError meanwhile.
+ *
+ * I1. An owner of null is nobody: no grant matches it.
+ * I2. Whatever an answer depends on is read in the transaction that applies it. Only a refusal may come
+ *     from a plain read: it applies nothing.
+ */
+import { resolve } from 'node:path'
+import { immediately, reading, type SqliteDatabase, sqliteFileOf } from '../../clients/sqlite.ts'
+import { assert } from '../../core/assert.ts'
+import type {
+  AcquireRequest,
+  AcquireResult,
+  Backend,
+  Fenced,
+  Grant,
+  HandOverResult,
+  LockInfo,
+  RenewResult,
+  RevokeOptions,
+} from '../../core/backend.ts'
+import type { Capabilities } from '../../core/capabilities.ts'
+import { InvalidArgumentError } from '../../core/errors.ts'
+import type { Warning } from '../../core/events.ts'
+import { TTL_MS_MAX, TTL_MS_MIN } from '../../core/options.ts'
+import { onAdoptSeams, type Seams, systemSeams } from '../../core/seams.ts'
+import { checkToken, TOKEN_MAX } from '../../core/token.ts'
+import { requestTimeoutMsMax } from '../../core/validity.ts'
+import { checkFileSystem } from './file-systems.ts'
+import { type Host, hasBootClock, thisHost } from './host.ts'
+import { listed, SqliteLooks } from './looking.ts'
+import { readSqliteOptions, type SqliteOptions, type SqliteSettings } from './options.ts'
+import { Queue } from './queue.ts'
+import { type Entry, Records } from './records.ts'
+import { openTables } from './schema.ts'
+import { SqliteWakeUps } from './wake-ups.ts'
+
+type HostCapabilities = Capabilities & { readonly scope: 'host' }
+
+/** What tests change; the public factory has no such option. */
+export type SqliteLimits = Readonly<{ ttlMsMin?: number; host?: Host }>
+
+/** What there is once the tables are known to stand. */
+interface Opened {
+  readonly source: string
+  readonly records: Records
+  readonly queue: Queue
+  readonly wakeUps: SqliteWakeUps
+}
+
+const REFUSED: AcquireResult = { kind: 'held', retryAfterMs: null, holder: null }
+
+/**
+ * Locks among the processes of one host, in the file of `database`: better-sqlite3 12, or node:sqlite
+ * from Node 22.13. Give it a connection that is used for nothing else, and close it yourself after
+ * `locks.close()`. The file is switched to WAL, and the tables are made, at the first request.
+ *
+ * @throws InvalidArgumentError when `database` is no open database, or one without a file, which other
+ *   processes could not see; or when an option is wrong. At the first request, when the file lies on
+ *   a network file system, or its tables are of a later version.
+ */
+export function sqliteBackend(
+  database: SqliteDatabase,
+  options: SqliteOptions = {},
+): Backend<Capabilities & { readonly scope: 'host' }> {
+  return sqliteBackendWith(systemSeams, database, options)
+}
+
+export function sqliteBackendWith(
+  seams: Seams,
+  database: SqliteDatabase,
+  options: SqliteOptions = {},
+  limits: SqliteLimits = {},
+): Backend<HostCapabilities> {
+  return new SqliteBackend(seams, database, options, limits)
+}
+
+class SqliteBackend implements Backend<HostCapabilities> {
+  readonly capabilities: HostCapabilities
+  warn?: (warning: Warning) => void
+  #seams: Seams
+  readonly #db: SqliteDatabase
+  readonly #path: string
+  readonly #settings: SqliteSettings
+  readonly #host: Host
+  #opened: Opened | null = null
+  #opening: Promise<Opened> | null = null
+
+  constructor(seams: Seams, db: SqliteDatabase, options: SqliteOptions, limits: SqliteLimits) {
+    this.#seams = seams
+    this.#settings = readSqliteOptions(options)
+    const file = sqliteFileOf(db)
+    if (file === '') {
+      const allowed = 'a database in a file, because other processes do not see one in memory'
+      throw new InvalidArgumentError('database', db, allowed)
+    }
+    this.#db = db
+    this.#path = resolve(file)
+    this.#host = limits.host ?? thisHost()
+    this.capabilities = {
+      scope: 'host',
+      fencing: this.#settings.synchronous === 'full' ? 'durable-store' : 'forward-clock',
+      expiry: hasBootClock(this.#host) ? 'boot-clock' : 'wall-clock',
+      lossNotice: 'before',
+      order: 'queue',
+      wakeUp: 'push',
+      ttlMsMin: limits.ttlMsMin ?? TTL_MS_MIN,
+      ttlMsMax: TTL_MS_MAX,
+    }
+    onAdoptSeams(this, (given) => {
+      this.#seams = given
+    })
+  }
+
+  async tryAcquire(request: AcquireRequest): Promise<AcquireResult> {
+    const sentAtMs = this.#seams.nowMs()
+    const { timeoutMs } = request
+    const opened = this.#opened ?? (await this.#open(timeoutMs))
+    const refusal = await this.#read('an acquire', () => refused(opened, request), timeoutMs)
+    if (refusal !== null) return refusal
+    return this.#write('an acquire', () => this.#acquire(opened, request, sentAtMs), timeoutMs)
+  }
+
+  async wakeUp(lockName: string, signal: AbortSignal): Promise<void> {
+    const opened = this.#opened ?? (await this.#open(requestTimeoutMsMax))
+    await opened.wakeUps.sleep(lockName, signal)
+  }
+
+  async stopWaiting(lockName: string, waiter: string): Promise<void> {
+    const { queue, wakeUps } = this.#opened ?? (await this.#open(requestTimeoutMsMax))
+    await this.#write('the end of a wait', () => queue.leave(lockName, waiter))
+    wakeUps.changed(lockName)
+  }
+
+  async handOver(
+    grant: Grant,
+    next: AcquireRequest,
+    evenIfWanted: boolean,
+  ): Promise<HandOverResult> {
+    assert(next.lockName === grant.lockName, 'a hand-over stays on one name')
+    const sentAtMs = this.#seams.nowMs()
+    const { timeoutMs, lockName } = next
+    const opened = this.#opened ?? (await this.#open(timeoutMs))
+    const handOver = (): HandOverResult =>
+      this.#handOver(opened, grant, next, evenIfWanted, sentAtMs)
+    const result = await this.#write('a hand-over', handOver, timeoutMs)
+    if (result.kind === 'freed') opened.wakeUps.changed(lockName)
+    return result
+  }
+
+  async renew({ lockName, owner }: Grant, ttlMs: number): Promise<RenewResult> {
+    const sentAtMs = this.#seams.nowMs()
+    const { records } = this.#opened ?? (await this.#open(requestTimeoutMsMax))
+    return this.#write('a renewal', (): RenewResult => {
+      if (records.renew(lockName, owner, ttlMs)) return { kind: 'renewed', sentAtMs, ttlMs }
+      const entry = records.at(lockName)
+      if (!entry || entry.owner === null) return { kind: 'lost', reason: 'expired' }
+      return { kind: 'lost', reason: entry.revokedOwner === owner ? 'revoked' : 'superseded' }
+    })
+  }
+
+  async release({ lockName, owner }: Grant, keepForMs: number): Promise<'released' | 'not-held'> {
+    const { records, wakeUps } = this.#opened ?? (await this.#open(requestTimeoutMsMax))
+    const isReleased = await this.#write('a release', () =>
+      keepForMs > 0 ? records.rest(lockName, owner, keepForMs) : records.remove(lockName, owner),
+    )
+    wakeUps.changed(lockName)
+    return isReleased ? 'released' : 'not-held'
+  }
+
+  async cancel(lockName: string, owner: string): Promise<void> {
+    const { records, wakeUps } = this.#opened ?? (await this.#open(requestTimeoutMsMax))
+    await this.#write('a cancel', () => {
+      records.cancel(owner)
+      records.remove(lockName, owner)
+    })
+    wakeUps.changed(lockName)
+  }
+
+  async proclaim(lease: Fenced, value: string): Promise<'proclaimed' | 'not-held'> {
+    const { records } = this.#opened ?? (await this.#open(requestTimeoutMsMax))
+    return this.#write('a proclamation', () => {
+      const entry = records.at(lease.lockName)
+      if (entry?.owner !== lease.owner || entry.holder === null) return 'not-held'
+      records.describe(lease.lockName, { ...entry.holder, value })
+      return 'proclaimed'
+    })
+  }
+
+  async inspect(lockName: string): Promise<LockInfo | null> {
+    const { records } = this.#opened ?? (await this.#open(requestTimeoutMsMax))
+    return this.#read('an inspect', () => {
+      const entry = records.at(lockName)
+      return entry && entry.owner !== null ? records.infoOf(entry) : null
+    })
+  }
+
+  list(prefix: string, limit: number): AsyncIterable<LockInfo> {
+    return listed(prefix, limit, async (fn) => {
+      const { records } = this.#opened ?? (await this.#open(requestTimeoutMsMax))
+      return this.#read('a listing', () => fn(records))
+    })
+  }
+
+  async revoke(request: AcquireRequest, seen: RevokeOptions): Promise<Grant | null> {
+    const sentAtMs = this.#seams.nowMs()
+    const opened = this.#opened ?? (await this.#open(request.timeoutMs))
+    const revoke = (): Grant | null => this.#revoke(opened, request, seen, sentAtMs)
+    return this.#write('a revoke', revoke, request.timeoutMs)
+  }
+
+  async raise(lockName: string, fencingTokenMin: bigint): Promise<void> {
+    assert(lockName !== '', 'names are checked before a backend sees them')
+    checkToken(fencingTokenMin, 'fencingTokenMin')
+    if (fencingTokenMin === TOKEN_MAX) {
+      throw new InvalidArgumentError('fencingTokenMin', fencingTokenMin, 'a token below 2^63 - 1')
+    }
+    const { records } = this.#opened ?? (await this.#open(requestTimeoutMsMax))
+    await this.#write('a raise', () => records.raise(fencingTokenMin))
+  }
+
+  async close(): Promise<void> {
+    this.#opened?.wakeUps.close()
+  }
+
+  /** @param sentAtMs Before the request was made: its life counts from later. */
+  #acquire(opened: Opened, request: AcquireRequest, sentAtMs: number): AcquireResult {
+    const { records, queue } = opened
+    const { lockName, owner, waits, waiter } = request
+    const { entry, isCancelled, isQueued } = records.find(lockName, owner)
+    if (entry?.owner === owner) return { kind: 'granted', grant: again(opened, entry, sentAtMs) }
+    // Whoever cancelled this attempt does not listen any more: any answer but a grant will do.
+    if (isCancelled) return REFUSED
+    if (entry) {
+      if (waits) queue.stand(lockName, waiter)
+      return refusalOf(records, entry)
+    }
+    const first = isQueued ? queue.first(lockName) : null
+    if (first !== null && first.waiter !== waiter) {
+      if (waits) queue.stand(lockName, waiter)
+      return { kind: 'held', retryAfterMs: records.overInMs(first.endsAtMs), holder: null }
+    }
+    if (first !== null) queue.leave(lockName, waiter)
+    return { kind: 'granted', grant: fresh(opened, request, sentAtMs) }
+  }
+
+  #handOver(
+    opened: Opened,
+    grant: Grant,
+    next: AcquireRequest,
+    evenIfWanted: boolean,
+    sentAtMs: number,
+  ): HandOverResult {
+    const { records, queue } = opened
+    const { lockName, waiter } = next
+    const { entry, isCancelled, isQueued } = records.find(lockName, next.owner)
+    const wanted = isQueued && queue.firstOther(lockName, waiter) !== null
+    if (entry?.owner === next.owner) {
+      return { kind: 'handed-over', grant: again(opened, entry, sentAtMs), wanted }
+    }
+    if (entry?.owner !== grant.owner) return { kind: 'not-held' }
+    if (isCancelled || (wanted && !evenIfWanted)) {
+      records.remove(lockName, grant.owner)
+      return { kind: 'freed' }
+    }
+    if (isQueued) queue.leave(lockName, waiter)
+    return { kind: 'handed-over', grant: fresh(opened, next, sentAtMs), wanted }
+  }
+
+  #revoke(
+    opened: Opened,
+    request: AcquireRequest,
+    seen: RevokeOptions,
+    sentAtMs: number,
+  ): Grant | null {
+    const { records } = opened
+    const { entry, isCancelled } = records.find(request.lockName, request.owner)
+    if (!entry || entry.owner === null) return null
+    if (entry.owner === request.owner) return revokerGrant(opened, entry, sentAtMs)
+    if (!('fencingToken' in seen) || entry.fencingToken !== seen.fencingToken) return null
+    if (isCancelled) return null
+    records.cancel(entry.owner)
+    return revokerGrant(opened, records.grant(request, entry), sentAtMs)
+  }
+
+  #read<T>(what: string, fn: () => T, timeoutMs: number = requestTimeoutMsMax): Promise<T> {
+    return reading(this.#db, this.#seams, this.#bounds(what, timeoutMs), fn)
+  }
+
+  #write<T>(what: string, fn: () => T, timeoutMs: number = requestTimeoutMsMax): Promise<T> {
+    return immediately(this.#db, this.#seams, this.#bounds(what, timeoutMs), fn)
+  }
+
+  #bounds(what: string, timeoutMs: number) {
+    return { untilMs: this.#seams.nowMs() + timeoutMs, what, isOurs: true }
+  }
+
+  /** Once for all who ask meanwhile; one that failed is begun anew by the next request. */
+  #open(timeoutMs: number): Promise<Opened> {
+    this.#opening ??= this.#openOnce(timeoutMs).finally(() => {
+      this.#opening = null
+    })
+    return this.#opening
+  }
+
+  async #openOnce(timeoutMs: number): Promise<Opened> {
+    if (this.#settings.networkFileSystem === 'refuse') await checkFileSystem(this.#path)
+    const { tablePrefix } = this.#settings
+    const [db, host] = [this.#db, this.#host]
+    const bounds = this.#bounds('the set-up of its tables', timeoutMs)
+    const store = await openTables(db, this.#seams, bounds, this.#settings, host)
+    const records = new Records(db, tablePrefix, host, () => this.#seams)
+    const queue = new Queue(db, tablePrefix, host, () => records.nowMs())
+    const looks = new SqliteLooks(db, tablePrefix, records, queue)
+    const wakeUps = new SqliteWakeUps(this.#path, looks, () => this.#seams)
+    this.#opened = { source: `sqlite:${store}`, records, queue, wakeUps }
+    return this.#opened
+  }
+}
+
+/** I2. A refusal that needs no write, or null. */
+function refused({ records, queue }: Opened, request: AcquireRequest): AcquireResult | null {
+  const { lockName, owner, waits, waiter } = request
+  const { entry } = records.find(lockName, owner)
+  if (!entry || entry.owner === owner) return null
+  return waits && !queue.isKept(lockName, waiter) ? null : refusalOf(records, entry)
+}
+
+function refusalOf(records: Records, entry: Entry): AcquireResult {
+  const { holder, owner } = entry
+  const fencingToken = owner === null ? null : entry.fencingToken
+  return { kind: 'held', retryAfterMs: records.overInMs(entry.endsAtMs), holder, fencingToken }
+}
+
+function fresh({ source, records }: Opened, request: AcquireRequest, sentAtMs: number): Grant {
+  const { fencingToken } = records.grant(request)
+  const { lockName, owner, ttlMs } = request
+  return { lockName, owner, fencingToken, source, ttlMs, sentAtMs }
+}
+
+/** Of an entry that stands: what is left of its life. */
+function again({ source, records }: Opened, entry: Entry, sentAtMs: number): Grant {
+  const { lockName, owner, fencingToken } = entry
+  assert(owner !== null, 'I1: nobody is granted nothing')
+  return { lockName, owner, fencingToken, source, ttlMs: records.leftMs(entry), sentAtMs }
+}
+
+/** Without the holder's lock delay: that part is for the name to rest, not for work. */
+function revokerGrant(opened: Opened, entry: Entry, sentAtMs: number): Grant {
+  const grant = again(opened, entry, sentAtMs)
+  return { ...grant, ttlMs: Math.max(0, grant.ttlMs - entry.lockDelayMs) }
+}
