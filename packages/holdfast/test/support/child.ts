@@ -31,9 +31,9 @@ export interface Child {
 export interface Children {
   /**
    * Runs the text of a module beside `dist/`, so that it imports './dist/index.js'. A child that
-   * still runs at the end of the test is ended.
+   * still runs at the end of the test is ended. `env` is added to the environment of the test.
    */
-  run(text: string, nodeOptions?: readonly string[]): Child
+  run(text: string, nodeOptions?: readonly string[], env?: Readonly<Record<string, string>>): Child
   remove(): Promise<void>
 }
 
@@ -49,12 +49,13 @@ export async function openChildren(): Promise<Children> {
   const running = new Set<ChildProcess>()
   let count = 0
   return {
-    run(text, nodeOptions = []) {
+    run(text, nodeOptions = [], env = {}) {
       count += 1
       const path = join(folder, `child-${count}.js`)
       writeFileSync(path, text)
       const child = spawn(process.execPath, [...nodeOptions, path], {
         stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+        env: { ...process.env, ...env },
       })
       running.add(child)
       child.once('exit', () => running.delete(child))

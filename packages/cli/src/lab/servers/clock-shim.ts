@@ -2,9 +2,9 @@
  * A wall clock that can be set for one server, by a library that is loaded before its own. The
  * monotonic clock is left alone. Made on the spot by the C compiler of the machine.
  */
-import { execFileSync } from 'node:child_process'
 import { closeSync, openSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
+import { makePreload, whyNoPreload } from './preload.ts'
 import { createServerFolder, removeServerFolder } from './run-folder.ts'
 
 /**
@@ -49,17 +49,9 @@ time_t time(time_t *at) {
 }
 `
 
-const COMPILE_MS_MAX = 60_000
-
 /** In one line, why this machine cannot make one, or null where it can. */
 export function whyNoClockShim(): string | null {
-  if (process.platform !== 'linux') return 'the clock of a server can be set on Linux only'
-  try {
-    execFileSync('cc', ['--version'], { stdio: 'ignore', timeout: COMPILE_MS_MAX })
-    return null
-  } catch {
-    return 'there is no C compiler (cc) in PATH'
-  }
+  return whyNoPreload('the clock of a server can be set')
 }
 
 export interface ClockShim {
@@ -73,13 +65,9 @@ export interface ClockShim {
 
 export function makeClockShim(): ClockShim {
   const folder = createServerFolder('clock')
-  const library = join(folder, 'clock.so')
+  const library = makePreload(folder, 'clock', SHIM)
   const offsetFile = join(folder, 'offset')
-  writeFileSync(join(folder, 'clock.c'), SHIM)
   writeFileSync(offsetFile, Buffer.alloc(8))
-  execFileSync('cc', ['-O1', '-fPIC', '-shared', '-o', library, join(folder, 'clock.c')], {
-    timeout: COMPILE_MS_MAX,
-  })
   return {
     env: { CLOCK_OFFSET_FILE: offsetFile, LD_PRELOAD: library },
     setOffset: (ms) => {

@@ -130,8 +130,9 @@ function setUp(db: SqliteDatabase, { synchronous }: SqliteSettings): void {
   }
   const [level, least] = synchronous === 'full' ? ['FULL', 2] : ['NORMAL', 1]
   const read = (): number => Number(pragmaLike(db, 'PRAGMA synchronous', 'synchronous'))
-  // EXTRA, if the owner chose it, is more than FULL.
-  if (synchronous === 'normal' || read() < least) db.exec(`PRAGMA synchronous = ${level}`)
+  // Said even where it is read already: a level that is only the default falls when WAL begins, to NORMAL
+  // in better-sqlite3. EXTRA is nobody's default, and more than FULL.
+  if (synchronous === 'normal' || read() <= least) db.exec(`PRAGMA synchronous = ${level}`)
   // Elsewhere than on macOS it changes nothing; there fsync alone does not reach the disk.
   if (synchronous === 'full') db.exec('PRAGMA fullfsync = ON')
   if (read() < least) {
