@@ -41,6 +41,7 @@ import { listed, SqliteLooks } from './looking.ts'
 import { readSqliteOptions, type SqliteOptions, type SqliteSettings } from './options.ts'
 import { Queue } from './queue.ts'
 import { type Entry, Records } from './records.ts'
+import { SameFile } from './same-file.ts'
 import { openTables } from './schema.ts'
 import { SqliteWakeUps } from './wake-ups.ts'
 
@@ -90,6 +91,7 @@ class SqliteBackend implements Backend<HostCapabilities> {
   #seams: Seams
   readonly #db: SqliteDatabase
   readonly #path: string
+  readonly #file: SameFile
   readonly #settings: SqliteSettings
   readonly #host: Host
   #opened: Opened | null = null
@@ -105,6 +107,7 @@ class SqliteBackend implements Backend<HostCapabilities> {
     }
     this.#db = db
     this.#path = resolve(file)
+    this.#file = new SameFile(this.#path)
     this.#host = limits.host ?? thisHost()
     this.capabilities = {
       scope: 'host',
@@ -293,11 +296,16 @@ class SqliteBackend implements Backend<HostCapabilities> {
   }
 
   #read<T>(what: string, fn: () => T, timeoutMs: number = requestTimeoutMsMax): Promise<T> {
-    return reading(this.#db, this.#seams, this.#bounds(what, timeoutMs), fn)
+    return reading(this.#db, this.#seams, this.#bounds(what, timeoutMs), () => this.#inFile(fn))
   }
 
   #write<T>(what: string, fn: () => T, timeoutMs: number = requestTimeoutMsMax): Promise<T> {
-    return immediately(this.#db, this.#seams, this.#bounds(what, timeoutMs), fn)
+    return immediately(this.#db, this.#seams, this.#bounds(what, timeoutMs), () => this.#inFile(fn))
+  }
+
+  #inFile<T>(fn: () => T): T {
+    this.#file.check()
+    return fn()
   }
 
   #bounds(what: string, timeoutMs: number) {
