@@ -72,6 +72,10 @@ function claimsOf(row: Row, rows: readonly Row[]): Claim[] {
       return shareClaims(row)
     case 'transaction':
       return transactionClaims(row)
+    case 'sqlite':
+      return fileClaims(row)
+    case 'sqlite-8-processes':
+      return fileCrowdClaims(row)
     default:
       return []
   }
@@ -159,6 +163,20 @@ function transactionClaims(row: Row): Claim[] {
     claims.push(atMost(`round trips of ${variant}; plain: 4`, 4, requestsEach, requestsEach))
   }
   return claims
+}
+
+/** NORMAL is what one gives a token's safety for, and has no bar. */
+function fileClaims(row: Row): Claim[] {
+  return row.variant === 'FULL' ? [p50Claim(row, `${HAND}, FULL`, 1.2)] : []
+}
+
+function fileCrowdClaims({ variant, longestWaitRounds, jain, smallestShare }: Row): Claim[] {
+  if (variant !== 'FULL' || jain === null || smallestShare === null) return []
+  return [
+    atMost('longest wait, in rounds', 2.5, longestWaitRounds, longestWaitRounds),
+    atLeast("Jain's index", 0.99, jain, jain),
+    atLeast('smallest share, of a fair one', 0.5, smallestShare, smallestShare),
+  ]
 }
 
 function atMost(

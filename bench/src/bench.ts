@@ -2,6 +2,7 @@
 import { availableParallelism, constants, loadavg } from 'node:os'
 import { currentCommit } from '../../packages/cli/dist/lab/commit.js'
 import { MissingServerError } from '../../packages/cli/dist/lab/servers/index.js'
+import { MissingDriverError } from './contestants/sqlite-driver.ts'
 import { extentOf, type GroupName, prepare } from './groups/index.ts'
 import { measure } from './measure.ts'
 import { type BenchOptions, HELP, readOptions, UsageError } from './options.ts'
@@ -33,10 +34,14 @@ export async function bench(args: readonly string[], env: NodeJS.ProcessEnv): Pr
   try {
     return await run(options, env['HOLDFAST_BENCH_NO_PEERS'] ?? null)
   } catch (error) {
-    if (!(error instanceof MissingServerError)) throw error
+    if (!isMissing(error)) throw error
     say(error.message)
     return EXIT.missingServer
   }
+}
+
+function isMissing(error: unknown): error is MissingServerError | MissingDriverError {
+  return error instanceof MissingServerError || error instanceof MissingDriverError
 }
 
 /** @param lack Why the other libraries are not there; null if they are. */
@@ -52,14 +57,34 @@ async function run(options: BenchOptions, lack: string | null): Promise<number> 
     if (peersLeftOut !== null) await write(`other libraries are left out: ${peersLeftOut}\n`)
   }
   const results: GroupResult[] = []
+  const groupsLeftOut: Record<string, string> = {}
   for (const group of options.groups) {
-    const result = await runGroup(group, options, peersLeftOut === null)
+    const result = await runIfPossible(group, options, peersLeftOut === null)
+    if ('lack' in result) {
+      groupsLeftOut[group] = result.lack
+      if (!json) await write(`\n${group} is left out: ${result.lack}\n`)
+      continue
+    }
     results.push(result)
     if (!json) await write(`\n${groupReport(result)}\n`)
   }
-  if (json) await write(`${jsonReport({ ...head, peersLeftOut }, results)}\n`)
+  if (json) await write(`${jsonReport({ ...head, peersLeftOut, groupsLeftOut }, results)}\n`)
   else await write(`\n${barsReport(results)}\n`)
-  return exitCodeOf(results)
+  return results.length === 0 ? EXIT.missingServer : exitCodeOf(results)
+}
+
+/** What a group lacks ends the run where the group was asked for by name. */
+async function runIfPossible(
+  group: GroupName,
+  options: BenchOptions,
+  withPeers: boolean,
+): Promise<GroupResult | { readonly lack: string }> {
+  try {
+    return await runGroup(group, options, withPeers)
+  } catch (error) {
+    if (options.areNamed || !isMissing(error)) throw error
+    return { lack: error.message }
+  }
 }
 
 /** A figure is no failure, however bad; a lock that did not lock is one. */

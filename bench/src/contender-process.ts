@@ -1,6 +1,7 @@
 /** A process of contenders: does what it is told over IPC, one order after another, and ends with it. */
 import { contend, type Section } from './contend.ts'
-import { CLIENTS, type Locker } from './contestant.ts'
+import { CLIENTS, type Label, type Locker } from './contestant.ts'
+import { fileContestants } from './contestants/files.ts'
 import { holdfast } from './contestants/holdfast.ts'
 import { peersOn } from './contestants/peers.ts'
 import type { Answer, Order } from './groups/processes.ts'
@@ -9,7 +10,7 @@ const lockers = new Map<string, Locker>()
 
 async function obey(order: Order): Promise<readonly Section[]> {
   if ('open' in order) {
-    lockers.set(order.open, await open(order.who, order.client, order.port))
+    lockers.set(order.open, await open(order.label, order.at))
     return []
   }
   if ('contend' in order) return contend(lockerOf(order.contend), order.crowd)
@@ -24,11 +25,18 @@ function lockerOf(place: string): Locker {
   return locker
 }
 
-async function open(who: string, clientName: string, port: number): Promise<Locker> {
-  const known = CLIENTS.flatMap((client) => [holdfast(client), ...peersOn(client)])
-  const contestant = known.find((one) => one.who === who && one.client === clientName)
-  if (contestant === undefined) throw new Error(`${who} on ${clientName} is not known here`)
-  return contestant.connect(port)
+function open(label: Label, at: number | string): Promise<Locker> {
+  if (typeof at === 'string') return known(fileContestants(), label).connect(at)
+  const all = CLIENTS.flatMap((client) => [holdfast(client), ...peersOn(client)])
+  return known(all, label).connect(at)
+}
+
+function known<T extends Label>(all: readonly T[], { who, variant, client }: Label): T {
+  const found = all.find(
+    (one) => one.who === who && one.variant === variant && one.client === client,
+  )
+  if (found === undefined) throw new Error(`${who} on ${client} is not known here`)
+  return found
 }
 
 async function answer(order: Order): Promise<Answer> {

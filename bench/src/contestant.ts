@@ -17,15 +17,14 @@ export interface Label {
   readonly client: string
 }
 
-/** One way to lock on one Redis. */
-export interface Contestant extends Label {
-  readonly client: ClientName
+/** One way to lock, on the Redis of a port or in the files of a folder. */
+export interface Contestant<Place = number> extends Label {
   /** The release leaves a lock alone that is somebody else's by then. */
   readonly isOwnerChecked: boolean
   /** It gives a larger number with every grant. */
   readonly hasToken: boolean
   /** Opens connections of its own, so that no contestant queues behind another. */
-  connect(port: number): Promise<Locker>
+  connect(place: Place): Promise<Locker>
 }
 
 export interface Locker {
@@ -41,3 +40,8 @@ export type Release = () => Promise<void>
 export const TTL_MS = 30_000
 /** Nobody waits so long unless something is broken. Milliseconds. */
 export const WAIT_MS = 20_000
+/** Between two tries of those who wait by asking again, where it can be set; more or less by the jitter. */
+export const RETRY_MS = 10
+export const RETRY_JITTER_MS = 5
+/** More tries than fit into the longest wait. */
+export const RETRIES_MAX: number = Math.ceil(WAIT_MS / (RETRY_MS - RETRY_JITTER_MS))

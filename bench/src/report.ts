@@ -1,6 +1,7 @@
 /** What a person reads, and what a program reads. */
 import Table from 'cli-table3'
 import { barsOf } from './bars.ts'
+import { fileNotes } from './groups/files.ts'
 import { CROWDS } from './groups/processes.ts'
 import type { Failure } from './measure.ts'
 import type { Row, Spread } from './rows.ts'
@@ -69,6 +70,7 @@ export function groupReport({ group, rows, failures }: GroupResult): string {
   const lines = [`${group}: ${rows[0]?.n ?? 0} runs, medians; x = of the first row of a client`]
   if (rows.length > 0) lines.push(table.toString())
   if (group === '3-processes') lines.push(...rows.flatMap(crowdLines))
+  if (group.startsWith('sqlite')) lines.push(...fileNotes())
   for (const { who, variant, client, reason } of failures) {
     const name = [who, variant, client].filter((word) => word !== '').join(', ')
     lines.push(`failed: ${name}: ${reason}`)

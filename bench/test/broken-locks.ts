@@ -1,6 +1,7 @@
 /** Contestants that do not lock, on a real server: the bench must see each of them. */
 import { openIoredis } from '../src/clients.ts'
 import type { Contestant, Locker } from '../src/contestant.ts'
+import type { FileContestant } from '../src/contestants/files.ts'
 
 type Redis = Awaited<ReturnType<typeof openIoredis>>
 type Acquire = (redis: Redis, key: string) => Promise<unknown>
@@ -47,3 +48,14 @@ export const keepsLocks: Contestant = contestant(
   (redis, key) => redis.set(key, 'mine', 'PX', 30_000),
   (redis, key) => redis.get(key),
 )
+
+/** In files: it grants to everybody, as SQLite does of two who have not the same file. */
+export const excludesNobody: FileContestant = {
+  who: 'hand-written',
+  variant: 'in files of their own',
+  client: 'folder',
+  isOwnerChecked: false,
+  hasToken: false,
+  isSynced: false,
+  connect: async () => ({ acquire: async () => async () => {}, close: async () => {} }),
+}

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import { runLab, StartedLab } from '../../packages/cli/test/lab/fixtures/run-lab.ts'
+import { GROUPS } from '../src/groups/index.ts'
 import { readOptions } from '../src/options.ts'
 
 const BENCH = fileURLToPath(new URL('../dist/main.js', import.meta.url))
@@ -9,6 +10,12 @@ const BENCH = fileURLToPath(new URL('../dist/main.js', import.meta.url))
 /** With a temporary folder of its own, which is looked through when it has ended. */
 function run(args: readonly string[], env: NodeJS.ProcessEnv = {}) {
   return runLab(args, { program: BENCH, env })
+}
+
+interface Row {
+  readonly who: string
+  readonly variant: string
+  readonly inFlight: number
 }
 
 interface Lock {
@@ -20,6 +27,9 @@ function versionsIn(folder: string): (name: string) => string | undefined {
   const { packages } = JSON.parse(readFileSync(path, 'utf8')) as Lock
   return (name) => packages[`node_modules/${name}`]?.version
 }
+
+/** Said by the set-up; else a missing driver is a failure. */
+const WHY_NO_SQLITE = process.env['HOLDFAST_NO_SQLITE']
 
 const SHORT = ['--runs', '1', '--seconds', '0.1'] as const
 const TINY = ['--no-peers', ...SHORT] as const
@@ -108,21 +118,68 @@ describe('npm run bench', () => {
     )
   })
 
-  // A server or a process of contenders that is left behind slows down every later run.
-  it('leaves nothing behind when it is ended in the middle', async () => {
-    const bench = new StartedLab(['--no-peers', '--only', '3-processes'], { program: BENCH })
-    try {
-      // Its server, and three processes of contenders.
-      await bench.until('everything runs', () => bench.processes().length >= 4)
-      bench.child.kill('SIGTERM')
+  // Eight processes want one name in a file, and the same check of overlaps.
+  it('measures locks in files without any server, and leaves out what needs one', async ({
+    skip,
+  }) => {
+    if (WHY_NO_SQLITE) skip(WHY_NO_SQLITE)
+    const HOLDFAST_SERVERS = JSON.stringify({ servers: {}, missing: { redis: 'no apt' } })
+    const { code, stdout, stderr, leftovers } = await run([...TINY, '--json'], { HOLDFAST_SERVERS })
 
-      expect((await bench.ended).code).toBe(143)
-      expect(await bench.survivors()).toEqual([])
-      expect(bench.leftovers()).toEqual([])
-    } finally {
-      await bench.clean()
+    expect(code, stderr).toBe(0)
+    expect(leftovers).toEqual([])
+    const { rows, failures, groupsLeftOut } = JSON.parse(stdout)
+    expect(failures).toEqual([])
+    expect(Object.keys(groupsLeftOut)).toEqual(GROUPS.filter((name) => !name.startsWith('sqlite')))
+    expect(groupsLeftOut['one-in-flight']).toContain('no apt')
+    const named = rows.map(({ who, variant }: Row) => [who, variant].join(', '))
+    const alone = 'hand-written, with token, FULL, alone'
+    const pairs = [
+      'hand-written, with token, FULL',
+      'holdfast, FULL',
+      'hand-written, with token, NORMAL',
+      'holdfast, NORMAL',
+    ]
+    expect(named).toEqual([...pairs, alone, ...pairs])
+    expect(rows[0]).toMatchObject({ group: 'sqlite', inFlight: 1, ratio: 1, jain: null })
+    for (const row of rows.filter(({ inFlight }: Row) => inFlight > 1)) {
+      expect(row).toMatchObject({ group: 'sqlite-8-processes', inFlight: 8 })
+      expect(row.shares).toHaveLength(8)
     }
   })
+
+  it('ends with exit code 3 when a group was asked for and its server is missing', async () => {
+    const HOLDFAST_SERVERS = JSON.stringify({ servers: {}, missing: { redis: 'no apt' } })
+    const { code, stdout, stderr } = await run([...TINY, '--only', 'one-in-flight', '--json'], {
+      HOLDFAST_SERVERS,
+    })
+
+    expect({ code, stdout }).toEqual({ code: 3, stdout: '' })
+    expect(stderr).toContain('no apt')
+  })
+
+  // A server or a process of contenders that is left behind slows down every later run.
+  it.for([
+    // Its server, and three processes of contenders.
+    ['3-processes', 4],
+    ['sqlite-8-processes', 8],
+  ] as const)(
+    'leaves nothing behind when %s is ended in the middle',
+    async ([group, processes], { skip }) => {
+      if (WHY_NO_SQLITE && group.startsWith('sqlite')) skip(WHY_NO_SQLITE)
+      const bench = new StartedLab(['--no-peers', '--only', group], { program: BENCH })
+      try {
+        await bench.until('everything runs', () => bench.processes().length >= processes)
+        bench.child.kill('SIGTERM')
+
+        expect((await bench.ended).code).toBe(143)
+        expect(await bench.survivors()).toEqual([])
+        expect(bench.leftovers()).toEqual([])
+      } finally {
+        await bench.clean()
+      }
+    },
+  )
 
   it('ends with exit code 2 on a wrong option, before anything is started', async () => {
     const { code, stdout, stderr } = await run(['--only', 'redlock'])
@@ -137,7 +194,12 @@ describe('npm run bench', () => {
     [['--seconds', '601'], "--seconds: '601' is not allowed; allowed: a number from 0.1 to 600"],
     [['--seconds', 'ten'], "--seconds: 'ten' is not allowed"],
     [['quick'], "unexpected argument 'quick'"],
-    [['--fast'], '--fast'],
+    [['--fast'], "there is no option '--fast'; allowed: --quick, --only, --json,"],
+    [['-q'], "there is no option '-q'; allowed: --quick,"],
+    [['--constructor'], "there is no option '--constructor'; allowed: --quick,"],
+    [['--only'], '--only: its value is missing'],
+    [['--only', '--json'], '--only: its value is missing'],
+    [['--json=yes'], "--json: it takes no value, and 'yes' was given"],
   ])('refuses %j and says what is allowed', (args, message) => {
     expect(() => readOptions(args)).toThrow(message)
   })

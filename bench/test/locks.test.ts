@@ -5,12 +5,13 @@ import { handWritten } from '../src/contestants/hand-written.ts'
 import { holdfast } from '../src/contestants/holdfast.ts'
 import type { Transactor } from '../src/contestants/transactions.ts'
 import { contendersEntry } from '../src/groups/contenders.ts'
+import { filePairsEntry } from '../src/groups/files.ts'
 import { pairsEntry } from '../src/groups/pairs.ts'
 import { openRedisBed } from '../src/groups/redis-bed.ts'
 import { openTransactionBed, transactionEntry } from '../src/groups/transactions.ts'
 import { type Entry, measure } from '../src/measure.ts'
 import { rowsOf } from '../src/rows.ts'
-import { grantsAlways, hasNoTtl, keepsLocks } from './broken-locks.ts'
+import { excludesNobody, grantsAlways, hasNoTtl, keepsLocks } from './broken-locks.ts'
 
 let bed: Awaited<ReturnType<typeof openRedisBed>>
 
@@ -37,6 +38,11 @@ describe('the bench', () => {
     ['is not freed by its release', keepsLocks, /1 after/],
   ])('does not measure a lock that %s', async (_, contestant, complaint) => {
     await expect(pairsEntry(contestant, 1, bed)).rejects.toThrow(complaint)
+  })
+
+  it('does not measure a lock in files that excludes nobody', async () => {
+    const entry = filePairsEntry(excludesNobody, 'no folder is needed', false)
+    await expect(entry).rejects.toThrow('2 held one name at once')
   })
 
   it('tells of who fails in the middle, and measures the others to the end', async () => {

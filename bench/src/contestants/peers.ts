@@ -10,12 +10,17 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { openEither, openIoredis, openNodeRedis } from '../clients.ts'
-import { type ClientName, type Contestant, type Locker, TTL_MS, WAIT_MS } from '../contestant.ts'
-
-const RETRY_MS = 10
-const RETRY_JITTER_MS = 5
-/** More tries than fit into the longest wait. */
-const RETRIES_MAX = Math.ceil(WAIT_MS / (RETRY_MS - RETRY_JITTER_MS))
+import {
+  type ClientName,
+  type Contestant,
+  type Locker,
+  RETRIES_MAX,
+  RETRY_JITTER_MS,
+  RETRY_MS,
+  TTL_MS,
+  WAIT_MS,
+} from '../contestant.ts'
+import { load } from './load.ts'
 
 const CLOSE_MS_MAX = 5_000
 
@@ -26,11 +31,6 @@ interface Peer {
   readonly clients: readonly ClientName[]
   readonly hasToken?: true
   readonly connect: Connect
-}
-
-/** The package is not in node_modules when the bench runs without its own install. */
-async function load<T>(name: string): Promise<T> {
-  return (await import(name)) as T
 }
 
 const NODE_REDIS = ['node-redis', 'node-redis, timeout 0'] as const

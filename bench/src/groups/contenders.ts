@@ -50,16 +50,10 @@ export async function arenaEntry(
   { look }: RedisBed,
   arena: Arena,
 ): Promise<Entry> {
-  let turn = 0
-  const slice = async (lengthMs: number): Promise<Sample> => {
-    const beganAtMs = machineMs()
-    const endMs = beganAtMs + lengthMs
-    const sections = await arena.contend(endMs, turn++)
-    return sampleOf(sections, arena.workers, beganAtMs, endMs)
-  }
+  const slice = slicesOf(arena)
   try {
     await look.forgetKeys()
-    const learnMs = LEARN_ROUNDS * arena.workers * SECTION_MS
+    const learnMs = learnMsOf(arena)
     // Twice, because the first time scripts are loaded, which is not what is asked about.
     await slice(learnMs)
     const requests = await look.learnRequests(async () => {
@@ -81,4 +75,20 @@ export async function arenaEntry(
     await arena.close()
     throw error
   }
+}
+
+/** @returns what lets a crowd loose for so many milliseconds, and checks it. */
+export function slicesOf(arena: Arena): (lengthMs: number) => Promise<Sample> {
+  let turn = 0
+  return async (lengthMs) => {
+    const beganAtMs = machineMs()
+    const endMs = beganAtMs + lengthMs
+    const sections = await arena.contend(endMs, turn++)
+    return sampleOf(sections, arena.workers, beganAtMs, endMs)
+  }
+}
+
+/** Long enough for every contender to have had its turn. */
+export function learnMsOf({ workers }: Arena): number {
+  return LEARN_ROUNDS * workers * SECTION_MS
 }

@@ -5,8 +5,9 @@ import { holdfast } from '../contestants/holdfast.ts'
 import { peersOn } from '../contestants/peers.ts'
 import { type Entry, type Extent, type Failure, failureOf } from '../measure.ts'
 import { contendersEntry } from './contenders.ts'
+import { openFileBed } from './files.ts'
 import { pairsEntry } from './pairs.ts'
-import { ContenderProcesses } from './processes.ts'
+import { ContenderProcesses, CROWDS } from './processes.ts'
 import { openRedisBed, type RedisBed } from './redis-bed.ts'
 import { openTransactionBed } from './transactions.ts'
 
@@ -16,6 +17,8 @@ export const GROUPS = [
   '16-contenders',
   '3-processes',
   'transaction',
+  'sqlite',
+  'sqlite-8-processes',
 ] as const
 export type GroupName = (typeof GROUPS)[number]
 
@@ -41,6 +44,8 @@ export const PROFILES: Readonly<Record<'full' | 'quick', Profile>> = {
       '16-contenders': 20 * SECONDS,
       '3-processes': 16 * SECONDS,
       transaction: 8 * SECONDS,
+      sqlite: 8 * SECONDS,
+      'sqlite-8-processes': 16 * SECONDS,
     },
     contendMs: SECONDS,
     crowdPeers: true,
@@ -53,6 +58,8 @@ export const PROFILES: Readonly<Record<'full' | 'quick', Profile>> = {
       '16-contenders': SECONDS,
       '3-processes': SECONDS,
       transaction: SECONDS,
+      sqlite: SECONDS,
+      'sqlite-8-processes': 1.5 * SECONDS,
     },
     contendMs: 150,
     crowdPeers: false,
@@ -77,8 +84,11 @@ export async function prepare(
     const { entries, close } = await openTransactionBed()
     return { entries, failures: [], close }
   }
+  if (group === 'sqlite' || group === 'sqlite-8-processes') {
+    return openFileBed(group, profile.contendMs, withPeers)
+  }
   const bed = await openRedisBed()
-  const processes = group === '3-processes' ? new ContenderProcesses() : null
+  const processes = group === '3-processes' ? new ContenderProcesses(CROWDS) : null
   const close = async (): Promise<void> => {
     processes?.end()
     await bed.close()

@@ -19,9 +19,9 @@ export async function pairsEntry(
   let requests: ReadonlySet<string>
   try {
     await checkThatItLocks(locker, bed.look)
-    await slice(locker, inFlight, pairs)
+    await pairsSlice(locker, inFlight, pairs)
     requests = await bed.look.learnRequests(async () => {
-      await slice(locker, 1, 1)
+      await pairsSlice(locker, 1, 1)
     })
   } catch (error) {
     await locker.close()
@@ -33,7 +33,7 @@ export async function pairsEntry(
     comparedWith: client,
     isReference: isReference(contestant),
     slice: async () => {
-      const one = () => slice(locker, inFlight, pairs)
+      const one = () => pairsSlice(locker, inFlight, pairs)
       const { result, served } = await bed.look.served(requests, one)
       const left = await bed.look.keysWithTtl()
       if (left > 0) throw new Error(`${left} locks stand although all were released`)
@@ -55,7 +55,7 @@ async function checkThatItLocks(locker: Locker, look: ServerLook): Promise<void>
   }
 }
 
-async function slice(locker: Locker, inFlight: number, pairs: number): Promise<Sample> {
+export async function pairsSlice(locker: Locker, inFlight: number, pairs: number): Promise<Sample> {
   const latenciesMs: number[] = []
   const each = Math.floor(pairs / inFlight)
   const work = async (lockName: string): Promise<void> => {

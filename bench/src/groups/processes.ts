@@ -1,25 +1,28 @@
 /**
- * A process with sixteen contenders beside two with one each, all on one name.
+ * Contenders of several processes on one name; the processes serve all contestants in turn.
  *
- * A lock that is handed on inside its process costs one request a section, and would starve everybody
- * else if it were handed on there for ever. The three processes serve all contestants in turn.
+ * On Redis it is a process with sixteen beside two with one each: a lock that is handed on inside its
+ * process costs one request a section, and would starve everybody else if it were handed on there for
+ * ever. In a file it is eight with one each, for nothing but the file tells them of each other.
  */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import type { Crowd, Section } from '../contend.ts'
-import type { Contestant } from '../contestant.ts'
+import type { Contestant, Label } from '../contestant.ts'
 import type { Entry } from '../measure.ts'
-import { arenaEntry, contendersEntry, isReference } from './contenders.ts'
+import { type Arena, arenaEntry, contendersEntry, isReference } from './contenders.ts'
 import type { RedisBed } from './redis-bed.ts'
 
+/** Contenders of each process. */
 export const CROWDS = [16, 1, 1] as const
+export const CROWDS_OF_FILES = [1, 1, 1, 1, 1, 1, 1, 1] as const
 const CHILD = fileURLToPath(new URL('../contender-process.js', import.meta.url))
 /** An answer comes after the slice and the longest wait in it. Milliseconds. */
 const ANSWER_MS_MAX = 60_000
 
 export type Order =
-  | { readonly open: string; readonly who: string; readonly client: string; readonly port: number }
+  | { readonly open: string; readonly label: Label; readonly at: number | string }
   | { readonly contend: string; readonly crowd: Crowd }
   | { readonly close: string }
 
@@ -62,9 +65,9 @@ export class ContenderProcesses {
   readonly #processes: readonly ContenderProcess[]
   readonly #workers: number
 
-  constructor() {
+  constructor(crowds: readonly number[]) {
     let workers = 0
-    this.#processes = CROWDS.map((count) => {
+    this.#processes = crowds.map((count) => {
       workers += count
       return new ContenderProcess(count, workers - count)
     })
@@ -77,10 +80,14 @@ export class ContenderProcesses {
 
   async entry(contestant: Contestant, sliceMs: number, bed: RedisBed): Promise<Entry> {
     if (isReference(contestant)) return contendersEntry(contestant, sliceMs, bed)
-    const { who, client } = contestant
-    const place = `${who} on ${client}`
-    await this.#all(() => ({ open: place, who, client, port: bed.port }))
-    return arenaEntry(contestant, sliceMs, bed, {
+    return arenaEntry(contestant, sliceMs, bed, await this.arena(contestant, bed.port))
+  }
+
+  /** @param at The port or the folder. */
+  async arena({ who, variant, client }: Label, at: number | string): Promise<Arena> {
+    const place = [who, variant, client].join(', ')
+    await this.#all(() => ({ open: place, label: { who, variant, client }, at }))
+    return {
       workers: this.#workers,
       contend: (endMs, turn) =>
         this.#all(({ workers, firstWorker }) => ({
@@ -90,7 +97,7 @@ export class ContenderProcesses {
       close: async () => {
         await this.#all(() => ({ close: place }))
       },
-    })
+    }
   }
 
   async #all(order: (process: ContenderProcess) => Order): Promise<Section[]> {
