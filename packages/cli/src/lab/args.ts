@@ -9,7 +9,8 @@ import { dirname } from 'node:path'
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
 import { LANES_DEFAULT, LANES_MAX, PAUSE_KINDS, type PauseKind, pauseKind } from './faults/index.ts'
 import { isRecordPath, jsonPathOf } from './report/record-files.ts'
-import { SCENARIOS } from './scenarios/index.ts'
+import { EMBEDDED } from './scenarios/embedded.ts'
+import { type KnownScenario, SCENARIOS } from './scenarios/index.ts'
 
 export type Profile = 'quick' | 'full'
 
@@ -27,6 +28,10 @@ export interface LabOptions {
   readonly record: string | null
   /** Nothing was chosen that would make it smaller or larger: it is to end within five minutes. */
   readonly isQuickOfAll: boolean
+  /** On files of SQLite instead of servers. */
+  readonly isEmbedded: boolean
+  /** Which ones was said, so that none of them may be left out. */
+  readonly isNamed: boolean
 }
 
 /** Quick: all within five minutes on two cores. Full, for a record: about a quarter of an hour. */
@@ -38,6 +43,7 @@ const SEED_MAX = 2 ** 32 - 1
 export type CalledAs = 'npm run -s lab --' | 'holdfast lab'
 
 interface RawOptions {
+  readonly embedded?: true
   readonly rounds?: number
   readonly seed?: number
   readonly json?: true
@@ -51,13 +57,13 @@ interface RawOptions {
 
 /** @param act Gets the options when they are right; wrong ones are a {@link CommanderError}. */
 export function labCommand(act: (options: LabOptions) => Promise<void>): Command {
-  const known = SCENARIOS.map(({ scenario }) => scenario.name)
   const command = new Command('lab')
   command
     .description(
-      'Experiments with locks on real servers, with real worker processes and real faults.',
+      'Experiments with locks on real stores, with real worker processes and real faults.',
     )
-    .argument('[scenario...]', `which ones, of: ${known.join(', ')} (default: all)`)
+    .argument('[scenario...]', `which ones, of: ${namesOf(SCENARIOS).join(', ')} (default: all)`)
+    .option('--embedded', 'without servers: locks and data in files of SQLite; see below')
     .option('--rounds <n>', `rounds of each arm, 1 to ${ROUNDS_MAX}`, wholeNumber(1, ROUNDS_MAX))
     .option('--seed <n>', `0 to ${SEED_MAX}; drawn if not given`, wholeNumber(0, SEED_MAX))
     .option('--json', 'one JSON text on stdout instead of tables')
@@ -78,18 +84,16 @@ export function labCommand(act: (options: LabOptions) => Promise<void>): Command
 
 /** The command that runs the same again: same draws, same rounds, same faults. */
 export function replayCommand(options: LabOptions, calledAs: CalledAs): string {
-  const { scenarios, rounds, seed, pause, lanes } = options
+  const { scenarios, rounds, seed, pause, lanes, isEmbedded } = options
+  const what = [...(isEmbedded ? ['--embedded'] : []), ...scenarios].join(' ')
   const flags = `--rounds ${rounds} --seed ${seed} --pause ${pause.name} --lanes ${lanes}`
-  return `${calledAs} ${scenarios.join(' ')} ${flags}`
+  return `${calledAs} ${what} ${flags}`
 }
 
 function checkOptions(names: readonly string[], raw: RawOptions): LabOptions {
-  const known = SCENARIOS.map(({ scenario }) => scenario.name)
-  for (const name of names) {
-    if (!known.includes(name)) {
-      throw usageError(`unknown scenario '${name}'; known: ${known.join(', ')}`)
-    }
-  }
+  const isEmbedded = raw.embedded === true
+  const known = namesOf(isEmbedded ? EMBEDDED : SCENARIOS)
+  for (const name of names) checkName(name, known)
   const pause = pauseKind(raw.pause)
   const lanesMax = pause.lanesMax(availableParallelism())
   if (raw.lanes !== undefined && raw.lanes > lanesMax) {
@@ -109,8 +113,21 @@ function checkOptions(names: readonly string[], raw: RawOptions): LabOptions {
     json: raw.json === true,
     history: raw.history ?? null,
     record: raw.record ?? null,
+    ...{ isEmbedded, isNamed: names.length > 0 },
     isQuickOfAll: names.length === 0 && profile === 'quick' && raw.rounds === undefined,
   }
+}
+
+export function namesOf(scenarios: readonly KnownScenario[]): string[] {
+  return scenarios.map(({ scenario }) => scenario.name)
+}
+
+function checkName(name: string, known: readonly string[]): void {
+  if (known.includes(name)) return
+  if (!namesOf(SCENARIOS).includes(name)) {
+    throw usageError(`unknown scenario '${name}'; known: ${known.join(', ')}`)
+  }
+  throw usageError(`scenario '${name}' needs servers; with --embedded: ${known.join(', ')}`)
 }
 
 function checkPaths({ history, record }: RawOptions): void {
@@ -168,9 +185,16 @@ Everything else happens in real time and differs from run to run.
 Verdicts: an arm with protection holds when its claim was true in every round. An arm without must
 fail in every round; if it does not fail at all, the fault did not happen and the experiment is void.
 
+With --embedded: ${namesOf(EMBEDDED).join(', ')}.
+The same arms and the same judges; locks and data are in files of SQLite in a temporary folder, and no
+server is started. A holder that pauses inside of a transaction keeps the file from the next one until
+its pause is over: no server ends that transaction. Where the servers cannot be had, this is what is
+run, and one line says so.
+
 A record names the commit that was run, so --record is refused where files differ from it. The page in
 the repository is written by: npm run lab -- --full --record docs/lab-record.md
+A run with --embedded needs a page of its own.
 
-Exit codes: 0 all claims hold; 1 one is broken, or void; 2 wrong usage; 3 a server is missing.
+Exit codes: 0 all claims hold; 1 one is broken, or void; 2 wrong usage; 3 a server is missing, or a driver of SQLite.
 128 + n: ended by signal n.`
 }

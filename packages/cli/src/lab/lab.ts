@@ -5,7 +5,8 @@
  */
 import { constants } from 'node:os'
 import { CommanderError } from 'commander'
-import { type CalledAs, type LabOptions, labCommand, replayCommand } from './args.ts'
+import { within } from './addresses.ts'
+import { type CalledAs, type LabOptions, labCommand, namesOf, replayCommand } from './args.ts'
 import { currentCommit } from './commit.ts'
 import { History } from './history.ts'
 import { serverVersions, thisMachine } from './machine.ts'
@@ -16,18 +17,21 @@ import { tableReport } from './report/table.ts'
 import { minutes } from './report/text.ts'
 import { type Progress, runScenario, type ScenarioResult } from './run.ts'
 import { runTrials } from './run-trials.ts'
-import type { Addresses, Servers } from './scenario.ts'
+import type { Addresses } from './scenario.ts'
+import { EMBEDDED } from './scenarios/embedded.ts'
+import { sqliteDriver, whyNoSqlite } from './scenarios/ground/sqlite-driver.ts'
 import { type KnownScenario, SCENARIOS } from './scenarios/index.ts'
 import {
   findPrograms,
   MissingServerError,
+  openFolder,
   type ServerKind,
   startPostgres,
   startRedis,
 } from './servers/index.ts'
 import type { TrialPlan } from './trial.ts'
 
-export const EXIT = { holds: 0, broken: 1, usage: 2, missingServer: 3 } as const
+export const EXIT = { holds: 0, broken: 1, usage: 2, missing: 3 } as const
 
 /** A claim that is broken and a run that says nothing are alike to a script: neither may pass. */
 export function exitCodeOf(results: readonly Pick<ScenarioResult, 'verdict'>[]): number {
@@ -37,6 +41,7 @@ export function exitCodeOf(results: readonly Pick<ScenarioResult, 'verdict'>[]):
 /** A lane has three processes at most, with two connections each; a few are the lab's own. */
 const CONNECTIONS_PER_LANE = 6
 const CONNECTIONS_OWN = 20
+const IN_PLACE = 'what is run instead is --embedded, on files of SQLite'
 /** What the bare command may take; the sizes of the quick profile are chosen for it. */
 const QUICK_MS_MAX = 300_000
 
@@ -69,35 +74,38 @@ export function usageExitCode(error: unknown): number {
 export async function runLab(
   options: LabOptions,
   calledAs: CalledAs,
-  known: readonly KnownScenario[] = SCENARIOS,
+  known: readonly KnownScenario[] = options.isEmbedded ? EMBEDDED : SCENARIOS,
 ): Promise<number> {
   const chosen = options.scenarios.flatMap((name) =>
     known.filter(({ scenario }) => scenario.name === name),
   )
   const kinds = new Set(chosen.flatMap(({ scenario }) => scenario.servers))
-  const missing = whatIsMissing(kinds)
+  const missing = whatIsMissing(kinds) ?? (options.isEmbedded ? whyNoSqlite() : null)
   if (missing !== null) {
-    process.stderr.write(`holdfast lab: ${missing}\n`)
-    return EXIT.missingServer
+    const instead = options.isEmbedded || known !== SCENARIOS ? null : embeddedInstead(options)
+    const parts = [missing, ...(instead === null ? [] : [IN_PLACE, ...leftOut(options, instead)])]
+    say(parts.join('; '))
+    return instead === null ? EXIT.missing : runLab(instead, calledAs)
   }
+  if (options.isEmbedded) for (const text of leftOut(options, options)) say(text)
   const beganAtMs = performance.now()
   const run = await runInfo(options, calledAs, kinds)
   const obstacle = options.record === null ? null : recordObstacle(run.commit)
   if (obstacle !== null) {
-    process.stderr.write(`holdfast lab: ${obstacle}\n`)
+    say(obstacle)
     return EXIT.usage
   }
   const stop = new StopOnSignal()
-  const servers = await startServers(kinds, options.lanes)
+  const stores = await openStores(kinds, options)
   try {
-    const results = await runAll(chosen, options, run, servers, stop)
+    const results = await runAll(chosen, options, run, stores.addresses, stop)
     const document = labDocument(run, Math.round(performance.now() - beganAtMs), results)
     if (options.record !== null) writeRecord(options.record, document)
     if (options.json) process.stdout.write(`${jsonReport(document)}\n`)
     else process.stdout.write(closingLines(options, run, document.elapsedMs))
     return exitCodeOf(results)
   } finally {
-    await Promise.all([servers.redis?.stop(), servers.postgres?.stop()])
+    await stores.close()
     stop.end()
   }
 }
@@ -114,10 +122,12 @@ async function runInfo(
     rounds: options.rounds,
     pause: options.pause.name,
     replay: replayCommand(options, calledAs),
+    stores: options.isEmbedded ? 'embedded' : 'servers',
     node: process.version,
     startedAt: new Date().toISOString(),
     machine: thisMachine(),
     servers: await serverVersions(kinds),
+    sqlite: options.isEmbedded ? sqliteInfo() : null,
   }
 }
 
@@ -133,7 +143,7 @@ async function runAll(
   chosen: readonly KnownScenario[],
   options: LabOptions,
   run: RunInfo,
-  servers: Servers,
+  addresses: Addresses,
   stop: StopOnSignal,
 ): Promise<readonly PlannedResult[]> {
   const { rounds, seed, pause, lanes } = options
@@ -149,7 +159,8 @@ async function runAll(
       const bars = new ProgressBars(scenario.name, arms, plan.rounds * plan.size)
       stop.onSignal = () => bars.stop()
       const onProgress = (progress: Progress): void => bars.update(progress)
-      const common = { module, addresses: addressesOf(servers), rounds, seed, history, onProgress }
+      const own = within(addresses, scenario.name)
+      const common = { module, addresses: own, rounds, seed, history, onProgress }
       const running =
         scenario.kind === 'rounds'
           ? runScenario({ ...common, scenario, lanes, kind: pause })
@@ -173,11 +184,36 @@ function planOf(scenario: KnownScenario['scenario'], rounds: number): TrialPlan 
 }
 
 function headline(options: LabOptions, { commit, node }: RunInfo): string {
-  const { profile, rounds, seed, pause, scenarios } = options
+  const { profile, rounds, seed, pause, scenarios, isEmbedded } = options
   return (
-    `profile ${profile}: ${scenarios.join(', ')}; ${rounds} rounds of each arm; ` +
+    `profile ${profile}${isEmbedded ? ', without servers' : ''}: ${scenarios.join(', ')}; ${rounds} rounds of each arm; ` +
     `pause by ${pause.name}; seed ${seed}; commit ${commit}; Node ${node}`
   )
+}
+
+/** The same run on files; null where that would be less, or another record, than was asked for. */
+function embeddedInstead(options: LabOptions): LabOptions | null {
+  const able = namesOf(EMBEDDED)
+  const scenarios = options.scenarios.filter((name) => able.includes(name))
+  const isLess = options.isNamed && scenarios.length < options.scenarios.length
+  if (isLess || options.record !== null) return null
+  // What is left out has been said then.
+  return { ...options, scenarios, isEmbedded: true, isNamed: true }
+}
+
+/** Of a run whose scenarios were not named: those that it has not. */
+function leftOut({ isNamed }: LabOptions, { scenarios }: LabOptions): string[] {
+  const names = namesOf(SCENARIOS).filter((name) => !scenarios.includes(name))
+  return isNamed ? [] : [`left out, for it needs servers: ${names.join(', ')}`]
+}
+
+function sqliteInfo(): { driver: string; version: string } {
+  const { name, version } = sqliteDriver()
+  return { driver: name, version }
+}
+
+function say(text: string): void {
+  process.stderr.write(`holdfast lab: ${text}\n`)
 }
 
 /** One line for all that is missing, or null. Nothing has been started then. */
@@ -194,7 +230,20 @@ function whatIsMissing(kinds: Iterable<ServerKind>): string | null {
   return missing.length === 0 ? null : missing.join('; ')
 }
 
-async function startServers(kinds: ReadonlySet<ServerKind>, lanes: number): Promise<Servers> {
+/** What the run works on, opened for all scenarios. */
+interface OpenStores {
+  readonly addresses: Addresses
+  close(): Promise<void>
+}
+
+async function openStores(
+  kinds: ReadonlySet<ServerKind>,
+  { lanes, isEmbedded }: LabOptions,
+): Promise<OpenStores> {
+  if (isEmbedded) {
+    const { path, remove } = await openFolder('sqlite')
+    return { addresses: { sqlite: { folder: path } }, close: async () => remove() }
+  }
   const maxConnections = `${lanes * CONNECTIONS_PER_LANE + CONNECTIONS_OWN}`
   const [redis, postgres] = await Promise.all([
     kinds.has('redis') ? startRedis() : undefined,
@@ -202,13 +251,13 @@ async function startServers(kinds: ReadonlySet<ServerKind>, lanes: number): Prom
       ? startPostgres({ settings: { max_connections: maxConnections } })
       : undefined,
   ])
-  return { ...(redis && { redis }), ...(postgres && { postgres }) }
-}
-
-function addressesOf({ redis, postgres }: Servers): Addresses {
-  return {
+  const addresses = {
     ...(redis && { redis: { host: '127.0.0.1', port: redis.port } }),
     ...(postgres && { postgres: postgres.connection }),
+  }
+  return {
+    addresses,
+    close: async () => void (await Promise.all([redis?.stop(), postgres?.stop()])),
   }
 }
 

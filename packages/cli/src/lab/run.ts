@@ -6,6 +6,7 @@
  * rounds are drawn again for one reason only, that the fault did not happen as planned.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { within } from './addresses.ts'
 import { type ArmVerdict, type Verdict, verdictOf, verdictOfAll } from './checker.ts'
 import { draw, drawOrder, drawText } from './draw.ts'
 import type { PauseKind } from './faults/index.ts'
@@ -74,13 +75,27 @@ const JITTER_MS_MAX = 20
 const STARTING_AT_ONCE = 4
 
 export async function runScenario(options: RunOptions): Promise<ScenarioResult> {
-  const { scenario, addresses } = options
-  const stores = await scenario.open(addresses, 'lab')
+  const shares: Share[] = []
   try {
-    return await new ScenarioRun(options, stores).run()
+    for (const addresses of addressesOf(options)) {
+      shares.push({ addresses, stores: await options.scenario.open(addresses, 'lab') })
+    }
+    return await new ScenarioRun(options, shares).run()
   } finally {
-    await stores.close()
+    await Promise.all(shares.map(({ stores }) => stores.close()))
   }
+}
+
+/** Stores that one lane works on, or all of them, with the lab's own connections. */
+interface Share {
+  readonly addresses: Addresses
+  readonly stores: Stores
+}
+
+/** Servers are one share for all lanes; of files each lane has its own. */
+function addressesOf({ addresses, lanes, rounds }: RunOptions): Addresses[] {
+  const count = addresses.sqlite === undefined ? 1 : Math.min(lanes, rounds)
+  return Array.from({ length: count }, (_, lane) => within(addresses, `lane-${lane}`))
 }
 
 /** How far one arm is, over all lanes. */
@@ -93,16 +108,16 @@ interface ArmState {
 
 class ScenarioRun {
   readonly #options: RunOptions
-  readonly #stores: Stores
+  readonly #shares: readonly Share[]
   readonly #laneCount: number
   readonly #places: readonly Place[]
   readonly #arms: ReadonlyMap<string, ArmState>
   readonly #lanes: Lane[] = []
   readonly #errors: string[] = []
 
-  constructor(options: RunOptions, stores: Stores) {
+  constructor(options: RunOptions, shares: readonly Share[]) {
     this.#options = options
-    this.#stores = stores
+    this.#shares = shares
     this.#laneCount = Math.min(options.lanes, options.rounds)
     const { scenario, seed } = options
     this.#arms = new Map(
@@ -121,7 +136,10 @@ class ScenarioRun {
   async run(): Promise<ScenarioResult> {
     const { scenario } = this.#options
     try {
-      await scenario.prepare(this.#stores, this.#places)
+      for (const share of this.#shares) {
+        const places = this.#places.filter(({ lane }) => this.#shareOf(lane) === share)
+        await scenario.prepare(share.stores, places)
+      }
       await this.#startLanes()
       await Promise.all(this.#lanes.map((lane) => this.#work(lane)))
       await Promise.all(this.#lanes.map((lane) => lane.end()))
@@ -134,12 +152,13 @@ class ScenarioRun {
   }
 
   async #startLanes(): Promise<void> {
-    const { scenario, module, kind, addresses } = this.#options
-    const options = { scenario, module, kind, addresses, stores: this.#stores }
+    const { scenario, module, kind } = this.#options
     let next = 0
     const startSome = async (): Promise<void> => {
       for (let number = next++; number < this.#laneCount; number = next++) {
-        this.#lanes.push(await Lane.start(number, options))
+        this.#lanes.push(
+          await Lane.start(number, { scenario, module, kind, ...this.#shareOf(number) }),
+        )
       }
     }
     const results = await Promise.allSettled(
@@ -175,7 +194,7 @@ class ScenarioRun {
     for (let drawNumber = 0; this.#mayDraw(state); drawNumber++) {
       const id = { arm, lane: lane.number, round, draw: drawNumber }
       const beganAtMs = performance.now()
-      const remembered = await scenario.remember(this.#stores, place, id)
+      const remembered = await scenario.remember(this.#shareOf(lane.number).stores, place, id)
       const entries = await lane.run(id, place, jitterMs)
       history.add(entries)
       state.busyMs += performance.now() - beganAtMs
@@ -184,12 +203,18 @@ class ScenarioRun {
       else {
         state.redrawn++
         const calledAtUs = monotonicUs()
-        const outcome = await scenario.undo(this.#stores, place, remembered)
+        const outcome = await scenario.undo(this.#shareOf(lane.number).stores, place, remembered)
         history.add([labEntry(id, 'undo', calledAtUs, outcome)])
       }
       onProgress({ arm, roundsDone: state.roundsDone, redrawn: state.redrawn })
       if (isAsPlanned) return
     }
+  }
+
+  #shareOf(lane: number): Share {
+    const share = this.#shares[lane % this.#shares.length]
+    if (share === undefined) throw new Error(`lane ${lane} has nothing to work on`)
+    return share
   }
 
   #mayDraw(state: ArmState): boolean {
@@ -236,7 +261,7 @@ class ScenarioRun {
   /** Null when the store does not answer any more; the checker then has nothing to go by. */
   async #finalState(place: Place): Promise<unknown> {
     try {
-      return await this.#options.scenario.finalState(this.#stores, place)
+      return await this.#options.scenario.finalState(this.#shareOf(place.lane).stores, place)
     } catch (error) {
       this.#giveUp(error)
       return null

@@ -6,6 +6,7 @@
  * long or another arm failed, is ended at once.
  */
 import { type FaultProxy, startProxy } from 'holdfast/testkit'
+import { within } from './addresses.ts'
 import { draw, drawText } from './draw.ts'
 import type { DrawId, History, Outcome } from './history.ts'
 import { Notes } from './notes.ts'
@@ -53,7 +54,7 @@ export class RunningTrial implements Trial {
     this.arm = arm.name
     this.rounds = plan.rounds
     this.size = plan.size
-    this.addresses = addresses
+    this.addresses = within(addresses, arm.name)
     const what = `${scenario.name}/${arm.name}`
     this.place = `${scenario.name}:${arm.name.replace(/[^a-z]+/g, '-')}:${drawText(seed, what)}`
     this.#notes = new Notes('lab', (entry) => history.add([entry]))

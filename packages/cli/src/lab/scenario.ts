@@ -10,15 +10,14 @@
  * file describes. The other, for experiments that are no such rounds, is described in trial.ts.
  */
 import type { DrawId, Entry, Outcome } from './history.ts'
-import type { PostgresServer, RedisServer, ServerKind } from './servers/index.ts'
+import type { PostgresServer, ServerKind } from './servers/index.ts'
 
-/** Where the servers of this run listen. */
+/** Where the servers of this run listen; or, where there are none, the files are. */
 export interface Addresses {
   readonly redis?: { readonly host: string; readonly port: number }
   readonly postgres?: PostgresServer['connection']
+  readonly sqlite?: { readonly folder: string }
 }
-
-export type Servers = { readonly redis?: RedisServer; readonly postgres?: PostgresServer }
 
 /** One process pauses for longer than its lock lives. */
 export interface PauseFault {

@@ -124,6 +124,14 @@ describe('arguments of the lab', () => {
     ],
     [['pauze'], ["'pauze'", 'pause, unlock']],
     [
+      ['--embedded', 'pauze'],
+      ["'pauze'", 'known: pause, unlock, withdraw, late-write, campaign, watchdog'],
+    ],
+    [
+      ['data-loss', '--embedded'],
+      ["'data-loss' needs servers", 'with --embedded: pause, unlock'],
+    ],
+    [
       ['--round', '5'],
       ['--round', '--rounds'],
     ],
@@ -145,5 +153,17 @@ describe('arguments of the lab', () => {
     )
     const again = await parse(...command.split(' ').slice(5))
     expect(again).toEqual({ ...first, history: null, record: null })
+  })
+
+  test('--embedded is of those scenarios that need no server, and its replay asks for it too', async () => {
+    // A replay on servers would be another experiment.
+    const names = ['pause', 'unlock', 'withdraw', 'late-write', 'campaign', 'watchdog']
+    const all = (await parse('--embedded')) as LabOptions
+    expect(all).toMatchObject({ scenarios: names, isEmbedded: true, isQuickOfAll: true })
+    expect(await parse()).toMatchObject({ isEmbedded: false })
+    const command = replayCommand(all, 'npm run -s lab --')
+    expect(command).toContain(`lab -- --embedded ${names.join(' ')} --rounds 100 --seed`)
+    const again = await parse(...command.split(' ').slice(5))
+    expect(again).toEqual({ ...all, isNamed: true, isQuickOfAll: false })
   })
 })

@@ -191,7 +191,7 @@ describe('exit codes without a run', () => {
   test('a missing server is 3, and one line on stderr says which', async () => {
     // "connect ECONNREFUSED" after a minute says nothing.
     const HOLDFAST_SERVERS = JSON.stringify({ servers: {}, missing: { postgres: 'no apt here' } })
-    const { code, stdout, stderr } = await runLab(['pause'], { env: { HOLDFAST_SERVERS } })
+    const { code, stdout, stderr } = await runLab(['data-loss'], { env: { HOLDFAST_SERVERS } })
     expect({ code, stdout }).toEqual({ code: 3, stdout: '' })
     expect(stderr).toContain('redis-server is not on this machine')
     expect(stderr).toContain('PostgreSQL is not on this machine (no apt here)')

@@ -50,10 +50,12 @@ describe('the JSON', () => {
     // A script was written for a field that the page names, or one that it does not name went away.
     const page = readFileSync(new URL('../../README.md', import.meta.url), 'utf8')
     const listed = /```\n(\{ commit[^`]+)```/.exec(page)?.[1]?.match(/[A-Za-z]+/g) ?? []
-    const document = madeUpDocument(madeUpResult())
+    const sqlite = { driver: 'better-sqlite3', version: '3.53.2' }
+    const document = { ...madeUpDocument(madeUpResult()), sqlite }
     const [scenario] = document.scenarios
     const [arm] = scenario?.arms ?? []
-    const objects = [document, document.machine, document.servers, scenario, arm]
+    const { machine, servers } = document
+    const objects = [document, machine, servers, sqlite, scenario, arm]
     const keys = objects.flatMap((object) => Object.keys(object ?? {}))
     expect([...new Set(keys)].sort()).toEqual([...new Set(listed)].sort())
     expect(JSON.parse(jsonReport(document))).toEqual(document)

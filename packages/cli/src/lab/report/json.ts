@@ -9,12 +9,16 @@ export interface RunInfo {
   readonly rounds: number
   readonly pause: string
   readonly replay: string
+  /** What the locks and the data were in. */
+  readonly stores: 'servers' | 'embedded'
   readonly node: string
   /** When it began, ISO 8601 in UTC. */
   readonly startedAt: string
   readonly machine: MachineInfo
   /** Versions of those that it started, by kind. */
   readonly servers: Readonly<Record<string, string>>
+  /** The driver and its SQLite, where the stores are embedded. */
+  readonly sqlite: { readonly driver: string; readonly version: string } | null
 }
 
 export interface MachineInfo {

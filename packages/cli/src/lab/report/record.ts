@@ -9,11 +9,12 @@ const WIDTH_MAX = 120
 
 /** @param jsonName The name of the file beside it that holds the document. */
 export function recordPage(document: LabDocument, jsonName: string): string {
+  const isEmbedded = document.stores === 'embedded'
   const lines = [
-    '# The record of the lab',
+    isEmbedded ? '# The record of the lab without servers' : '# The record of the lab',
     '',
     ...wrapped(
-      `One run of the experiments on real servers, as the lab wrote it down. ${verdictText(document)} ` +
+      `One run of the experiments ${isEmbedded ? 'on files of SQLite, without a server' : 'on real servers'}, as the lab wrote it down. ${verdictText(document)} ` +
         'What the scenarios and arms do, and what a verdict means, is in ' +
         '[packages/cli](../packages/cli/README.md); the same run as data is in ' +
         `[${jsonName}](${jsonName}).`,
@@ -35,6 +36,8 @@ function verdictText({ scenarios }: LabDocument): string {
 function runTable(document: LabDocument): string[] {
   const { commit, seed, profile, rounds, pause, startedAt, elapsedMs, machine, node } = document
   const { cpu, cores, memoryGiB, system } = machine
+  const { sqlite } = document
+  const embedded = sqlite ? [`SQLite ${sqlite.version} (${sqlite.driver})`] : []
   const servers = Object.entries(document.servers).map(([name, version]) => `${name} ${version}`)
   const rows = [
     ['commit', `\`${commit}\``],
@@ -42,7 +45,7 @@ function runTable(document: LabDocument): string[] {
     ['profile', `${profile}: ${rounds} rounds of each arm, pause by ${pause}`],
     ['began, took', `${startedAt}, ${minutes(elapsedMs)}`],
     ['machine', `${cpu}, ${cores} cores, ${memoryGiB} GiB, ${system}`],
-    ['versions', [`Node ${node}`, ...servers].join(', ')],
+    ['versions', [`Node ${node}`, ...servers, ...embedded].join(', ')],
     ['to run it again', `\`${document.replay}\``],
   ]
   return ['| run | |', '| --- | --- |', ...rows.map((row) => tableRow(row))]

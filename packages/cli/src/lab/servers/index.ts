@@ -10,7 +10,7 @@ import {
   type RedisSentinelsOptions,
   startSentinelGroup,
 } from './redis-sentinels.ts'
-import { sweepDeadRuns } from './run-folder.ts'
+import { createServerFolder, removeServerFolder, sweepDeadRuns } from './run-folder.ts'
 
 export { type ClockShim, makeClockShim, whyNoClockShim } from './clock-shim.ts'
 export { findPrograms, type ServerPrograms } from './find-programs.ts'
@@ -29,6 +29,13 @@ let firstSweep: Promise<number> | null = null
 function sweepOnce(): Promise<number> {
   firstSweep ??= sweepDeadRuns()
   return firstSweep
+}
+
+/** A folder of this run for files without a server; removed with the run at the latest. */
+export async function openFolder(prefix: string): Promise<{ path: string; remove(): void }> {
+  await sweepOnce()
+  const path = createServerFolder(prefix)
+  return { path, remove: () => removeServerFolder(path) }
 }
 
 /** @throws {MissingServerError} before anything is started. */

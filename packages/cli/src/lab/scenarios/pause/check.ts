@@ -1,6 +1,10 @@
 /**
  * The checker of `pause`. What counts is worked out from three accounts that cannot agree by
- * mistake: the workers' entries, the log that a trigger in PostgreSQL kept, and the final balances.
+ * mistake: the workers' entries, the log that a trigger in the store kept, and the final balances.
+ *
+ * One arm comes to something else without a server. Who pauses inside of a transaction keeps the
+ * file's write lock, and nobody else ends that: B cannot be done in A's pause, and its wait is over
+ * only when the pause is.
  */
 import {
   nextGrantTimings,
@@ -9,7 +13,9 @@ import {
   tenths,
   timeProblems,
 } from '../../checker.ts'
+import type { Entry } from '../../history.ts'
 import type { ArmFindings, ArmRecord } from '../../scenario.ts'
+import type { GroundKind } from '../ground/ground.ts'
 import {
   isDoneInPause,
   isWalletState,
@@ -27,17 +33,24 @@ import type { Expectation } from '../wallet/story.ts'
  */
 const VALIDITY_MS = 245
 
+const PAUSE_INSIDE = 'lock + guard, pause inside'
+
 /** What an arm's programs do, and what must come of it. */
 interface PauseExpectation extends Expectation {
   /** What becomes of the write that A makes after its pause. */
   readonly lateWrite: string
   /** True: no update is lost either in rounds that did not go as planned. */
   readonly inAnyOrder: boolean
-  /** The longest that B may have to wait for its claim. */
-  readonly claimWaitMsMax?: number
+  /** What goes as planned: B was done in A's pause, where nothing else is said. */
+  isAsPlanned(entries: readonly Entry[]): boolean
+  /** Whether B waited for its claims no longer than it may. */
+  isClaimInTime(performance: Performance): boolean
 }
 
-const ALL = { reads: true, pauses: true, changes: { A: 1, B: 1 } } as const
+const ALL = {
+  ...{ reads: true, pauses: true, changes: { A: 1, B: 1 } },
+  ...{ isAsPlanned: isDoneInPause, isClaimInTime: () => true },
+} as const
 const UNPROTECTED = { ...ALL, claims: false, lateWrite: 'applied', inAnyOrder: false } as const
 const GUARDED = { ...ALL, takesLock: true, claims: true, inAnyOrder: true } as const
 
@@ -48,13 +61,35 @@ const EXPECTED: Readonly<Record<string, PauseExpectation>> = {
   'lock + fence column': { ...UNPROTECTED, takesLock: true, lateWrite: 'refused' },
   'lock + guard': { ...GUARDED, lateWrite: 'refused' },
   'lock + lease': { ...GUARDED, lateWrite: 'lost' },
-  'lock + guard, pause inside': { ...GUARDED, lateWrite: 'lost', claimWaitMsMax: VALIDITY_MS },
+  [PAUSE_INSIDE]: {
+    ...{ ...GUARDED, lateWrite: 'lost' },
+    isClaimInTime: (performance) => claimWaitMs(performance) <= VALIDITY_MS,
+  },
 }
 
-export function checkPause(record: ArmRecord): ArmFindings {
-  const expected = EXPECTED[record.arm.name]
-  if (expected === undefined) throw new Error(`nothing is expected of arm ${record.arm.name}`)
-  const { performances, problems } = performancesOf(record, isDoneInPause)
+const EXPECTED_EMBEDDED: Readonly<Record<string, PauseExpectation>> = {
+  ...EXPECTED,
+  [PAUSE_INSIDE]: {
+    ...{ ...GUARDED, lateWrite: 'lost' },
+    isAsPlanned: hasClaimedInPause,
+    isClaimInTime: isAnsweredAfterPause,
+  },
+}
+
+function expectedOf(arm: string, kind: GroundKind): PauseExpectation {
+  const expected = (kind === 'embedded' ? EXPECTED_EMBEDDED : EXPECTED)[arm]
+  if (expected === undefined) throw new Error(`nothing is expected of arm ${arm}`)
+  return expected
+}
+
+export function isPauseAsPlanned(entries: readonly Entry[], kind: GroundKind): boolean {
+  const [first] = entries
+  return first !== undefined && expectedOf(first.arm, kind).isAsPlanned(entries)
+}
+
+export function checkPause(record: ArmRecord, kind: GroundKind = 'servers'): ArmFindings {
+  const expected = expectedOf(record.arm.name, kind)
+  const { performances, problems } = performancesOf(record, expected.isAsPlanned)
   for (const performance of performances) {
     problems.push(...timeProblems(performance, record.fault))
   }
@@ -104,7 +139,7 @@ function isClaimTrue(one: Judged, isProtected: boolean, expected: PauseExpectati
   const { story, lostUpdates, gain } = one
   if (story.lateWrite?.answer !== expected.lateWrite) return false
   if (!isProtected) return lostUpdates === 1 && gain === 1 && story.tryCount === 2
-  if (claimWaitMs(one) > (expected.claimWaitMsMax ?? Number.POSITIVE_INFINITY)) return false
+  if (!expected.isClaimInTime(one.performance)) return false
   return lostUpdates === 0 && gain === 2
 }
 
@@ -138,15 +173,42 @@ function groupByPerformance(applied: readonly AppliedWrite[]): Map<string, Appli
 
 function timingsOf(counted: readonly Judged[]): Record<string, number> {
   const timings = nextGrantTimings(counted.map(({ performance }) => performance))
-  const waits = counted.map(claimWaitMs).filter((wait) => wait > 0)
+  const waits = counted
+    .map(({ performance }) => claimWaitMs(performance))
+    .filter((wait) => wait > 0)
   if (waits.length > 0) timings['nextClaimWaitMsMax'] = tenths(Math.max(...waits))
   return timings
 }
 
 /** How long B waited for its claim, at most if it claimed several times. */
-function claimWaitMs({ performance }: Judged): number {
-  const durations = performance.entries
-    .filter(({ process, op }) => process === 'B' && op === 'claim')
-    .map(({ calledAtUs, answeredAtUs }) => (answeredAtUs - calledAtUs) / 1_000)
+function claimWaitMs({ entries }: Performance): number {
+  const durations = claimsOfB(entries).map(
+    ({ calledAtUs, answeredAtUs }) => (answeredAtUs - calledAtUs) / 1_000,
+  )
   return Math.max(0, ...durations)
+}
+
+function claimsOfB(entries: readonly Entry[]): readonly Entry[] {
+  return entries.filter(({ process, op }) => process === 'B' && op === 'claim')
+}
+
+/** B asked while A stood in its transaction, and has done its work since. */
+function hasClaimedInPause(entries: readonly Entry[]): boolean {
+  const pause = entries.find(({ op }) => op === 'pause')
+  return (
+    pause !== undefined &&
+    claimsOfB(entries).some(({ calledAtUs }) => calledAtUs < pause.answeredAtUs) &&
+    entries.some(
+      ({ process, op, answer }) => process === 'B' && op === 'write' && answer === 'applied',
+    )
+  )
+}
+
+/** Whom the pause kept waiting has its answer when the pause and one validity are over. */
+function isAnsweredAfterPause({ entries }: Performance): boolean {
+  const pause = entries.find(({ op }) => op === 'pause')
+  if (pause === undefined) return false
+  return claimsOfB(entries)
+    .filter(({ calledAtUs }) => calledAtUs < pause.answeredAtUs)
+    .every(({ answeredAtUs }) => answeredAtUs <= pause.answeredAtUs + VALIDITY_MS * 1_000)
 }

@@ -7,8 +7,7 @@
  * lock alone and the fence column; the guard's arms are ours.
  */
 import type { Arm, Scenario } from '../../scenario.ts'
-import type { Ground, WalletStores } from '../ground/ground.ts'
-import { isDoneInPause } from '../wallet/judge.ts'
+import type { Ground, GroundKind, WalletStores } from '../ground/ground.ts'
 import { balanceOf, prepareWallets, putBack, walletState } from '../wallet/stores.ts'
 import {
   columnUpdate,
@@ -17,10 +16,16 @@ import {
   plainUpdate,
   tokenUpdate,
 } from '../wallet/updates.ts'
-import { checkPause } from './check.ts'
+import { checkPause, isPauseAsPlanned } from './check.ts'
 import { armWithLock, armWithoutLock } from './programs.ts'
 
-const arms: readonly Arm<WalletStores>[] = [
+/** A server ends the transaction of one that stands still; a file has nobody who could. */
+const WAIT: Readonly<Record<GroundKind, string>> = {
+  servers: 'for the rest of the validity',
+  embedded: 'until the pause is over, for no server ends it sooner',
+}
+
+const armsOn = ({ kind }: Ground): readonly Arm<WalletStores>[] => [
   armWithoutLock(
     {
       name: 'no lock',
@@ -65,9 +70,7 @@ const arms: readonly Arm<WalletStores>[] = [
     {
       name: 'lock + guard, pause inside',
       protected: true,
-      claim:
-        'A pauses inside its guarded transaction: B waits at most for the rest of the validity, ' +
-        'nobody is refused, and no update is lost',
+      claim: `A pauses inside its guarded transaction: B waits at most ${WAIT[kind]}, nobody is refused, and no update is lost`,
     },
     insideUpdate,
   ),
@@ -82,7 +85,7 @@ export const pauseOn = (ground: Ground): Scenario<WalletStores> => ({
   servers: ground.serversFor.wallets,
   roles: ['A', 'B'],
   fault: { kind: 'pause', role: 'A', ttlMs: 300, pauseMs: 500 },
-  arms,
+  arms: armsOn(ground),
   metrics: [
     { key: 'lostUpdates', title: 'lost\nupdates' },
     { key: 'refusedWrites', title: 'refused\nby store' },
@@ -95,6 +98,6 @@ export const pauseOn = (ground: Ground): Scenario<WalletStores> => ({
   remember: (stores, { name }) => balanceOf(stores, name),
   undo: putBack,
   finalState: (stores, { name }) => walletState(stores, name),
-  isAsPlanned: isDoneInPause,
-  check: checkPause,
+  isAsPlanned: (entries) => isPauseAsPlanned(entries, ground.kind),
+  check: (record) => checkPause(record, ground.kind),
 })

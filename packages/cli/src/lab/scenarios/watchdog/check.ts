@@ -3,7 +3,9 @@
  *
  * The TTL is counted on the lab's own clock, from the last request of the lock that the store was
  * seen to answer, at the moment at which the proxy had it in hand: the store cannot have seen it
- * earlier, so the lock cannot run out earlier. What the holder believes of its lease is not asked.
+ * earlier, so the lock cannot run out earlier. Where the store is a file, whoever took its write lock
+ * from the holders has read under that lock how long each entry lives yet, and that counts. What the
+ * holder believes of its lease is not asked.
  */
 import type { Entry } from '../../history.ts'
 import type { ArmFindings } from '../../scenario.ts'
@@ -77,10 +79,12 @@ function judge(round: number, entries: readonly Entry[], isCutAtOnce: boolean): 
     return 'nobody was granted the lock'
   }
   const cutAtUs = isCutAtOnce ? fault.calledAtUs : Number.POSITIVE_INFINITY
-  const renewedAtUs = answeredRequestsUs(entries, cutAtUs).at(-1)
-  if (renewedAtUs === undefined) return 'no request about the lock was answered'
+  if (entries.some(({ op, answer }) => op === 'try' && answer !== 'unusable')) {
+    return 'the store was not gone: it could be read'
+  }
+  const endsAtUs = endOfLifeUs(entries, cutAtUs)
+  if (typeof endsAtUs === 'string') return endsAtUs
   if (end.calledAtUs < fault.calledAtUs) return `${end.op} before the fault: ${end.answer}`
-  const endsAtUs = renewedAtUs + TTL_MS * 1_000
   const isTold = end.op === 'told'
   if (!isTold && end.calledAtUs < endsAtUs) return 'it was not watched to the end of its TTL'
   const other = entries.find(({ op, answer }) => op === 'other' && answer === 'granted')
@@ -95,4 +99,18 @@ function judge(round: number, entries: readonly Entry[], isCutAtOnce: boolean): 
     isHeldByTwo: other !== undefined && other.calledAtUs < end.calledAtUs,
     wasRunning: (end.value ?? Number.POSITIVE_INFINITY) <= GAP_MS_MAX,
   }
+}
+
+/** When the TTL ends that the store knows of. A text: why that is not known. */
+function endOfLifeUs(entries: readonly Entry[], cutAtUs: number): number | string {
+  const seen = entries.find(({ op }) => op === 'entry')
+  if (seen === undefined) {
+    const renewedAtUs = answeredRequestsUs(entries, cutAtUs).at(-1)
+    if (renewedAtUs === undefined) return 'no request about the lock was answered'
+    return renewedAtUs + TTL_MS * 1_000
+  }
+  const acquire = entries.find(({ op }) => op === 'acquire')
+  const isHolders = acquire?.owner !== undefined && seen.detail === acquire.owner
+  if (seen.answer !== 'held' || !isHolders) return 'the file did not name the holder'
+  return seen.calledAtUs + (seen.value ?? 0) * 1_000
 }

@@ -8,19 +8,21 @@ import type { RedisServer } from '../../servers/index.ts'
 import { monotonicUs } from '../../time.ts'
 import type { Trial } from '../../trial.ts'
 import { openRedis } from '../ground/redis-client.ts'
+import { CLIENTS } from './clients.ts'
 import type { HeldLock } from './holder.ts'
 import { locksOf, startHolders, sumOf, untilCounted } from './passes.ts'
-import { TTL_MS } from './times.ts'
+import type { StoreFaultName } from './scenario.ts'
+import { TTL_MS, WATCH_AFTER_MS } from './times.ts'
 import { noteRequests } from './wire.ts'
 
 /** What is done to the store while it is held. */
-export interface StoreFault {
+interface StoreFault {
   apply(server: RedisServer, proxy: FaultProxy): Promise<void>
   /** Somebody else asks the store itself meanwhile, not through the proxy. */
   readonly canOthersAsk: boolean
 }
 
-export const silent: StoreFault = {
+const silent: StoreFault = {
   apply: async (_server, proxy) => {
     proxy.drop('toServer')
     proxy.drop('toClient')
@@ -29,23 +31,23 @@ export const silent: StoreFault = {
 }
 
 /** Later than any time-out and than the TTL. */
-export const slow: StoreFault = {
+const slow: StoreFault = {
   apply: async (_server, proxy) => proxy.delay('toClient', 2 * TTL_MS),
   canOthersAsk: true,
 }
 
-export const hung: StoreFault = {
+const hung: StoreFault = {
   apply: async (server) => server.freeze(),
   canOthersAsk: false,
 }
 
-export const dead: StoreFault = {
+const dead: StoreFault = {
   apply: (server) => server.kill(),
   canOthersAsk: false,
 }
 
-/** After the TTL: what has not been told by then was not told in time, by far. */
-const WATCH_AFTER_MS = 1_000
+export const faults: Readonly<Record<StoreFaultName, StoreFault>> = { silent, slow, hung, dead }
+
 const ASK_EVERY_MS = 20
 
 /** @param program `hold`, or `holdByHand` with one client only. */
@@ -70,7 +72,9 @@ async function onePass(
   const server = await trial.startRedis()
   const proxy = await trial.startProxy(server.port)
   noteRequests(trial, proxy, locks)
-  const { workers, work } = await startHolders(trial, proxy.port, TTL_MS, locks, program)
+  const clients = program === 'holdByHand' ? ['ioredis'] : CLIENTS
+  const holders = { clients, store: { port: proxy.port }, ttlMs: TTL_MS }
+  const { workers, work } = await startHolders(trial, holders, locks, program)
   // Long enough for a renewal of each; the fault comes at any moment of the next one.
   await sleep(TTL_MS * (0.4 + 0.4 * trial.draw(`fault ${locks[0]?.round}`)))
   const calledAtUs = monotonicUs()

@@ -4,17 +4,18 @@
  * own, so that what passes on a connection belongs to one lock.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { createLocks } from 'holdfast'
+import { createLocks, type Locks } from 'holdfast'
 import { redisBackend } from 'holdfast/redis'
 import { monotonicUs } from '../../time.ts'
-import type { Job } from '../../trial.ts'
+import type { Job, Program } from '../../trial.ts'
 import { type ClientName, openClient, openIoredis } from './clients.ts'
 import { Pulse } from './pulse.ts'
 import { GAP_MS_MAX } from './times.ts'
 
-export interface HolderInput {
-  readonly port: number
-  readonly client: ClientName
+/** @typeParam Store What it has to know to reach its store. */
+export type HolderInput<Store = { readonly port: number }> = Store & {
+  /** What it holds with. */
+  readonly client: string
   readonly ttlMs: number
   readonly locks: readonly HeldLock[]
 }
@@ -27,25 +28,30 @@ export interface HeldLock {
 }
 
 /** Ends what it opened; `whenTold` resolves when the holder knows. */
-interface Holding {
+export interface Holding {
   readonly lock: HeldLock
   readonly whenTold: Promise<{ readonly atUs: number; readonly how: string }>
   release(): Promise<string>
   close(): void
 }
 
-/** Holds until the lab says that it is over; writes down when it was told. */
-export function hold(job: Job): Promise<number> {
-  return holdWhile(job, holdWithLease, () => job.until('over'))
-}
+type Acquire = (job: Job, lock: HeldLock) => Promise<Holding>
 
-export function holdByHand(job: Job): Promise<number> {
-  return holdWhile(job, holdWithTimer, () => job.until('over'))
+export type Holders = Readonly<Record<'hold' | 'holdByHand' | 'holdForLong', Program>>
+
+/** The programs of the holders, by the two ways to hold a lock of one kind of store. */
+export function holderPrograms(withLease: Acquire, withTimer: Acquire): Holders {
+  return {
+    // Until the lab says that it is over; it writes down when it was told.
+    hold: (job) => holdWhile(job, withLease, () => job.until('over')),
+    holdByHand: (job) => holdWhile(job, withTimer, () => job.until('over')),
+    holdForLong: (job) => holdForLong(job, withLease),
+  }
 }
 
 /** A job of ten TTLs; then everything is given back. */
-export function holdForLong(job: Job): Promise<number> {
-  return holdWhile(job, holdWithLease, async (holdings) => {
+function holdForLong(job: Job, withLease: Acquire): Promise<number> {
+  return holdWhile(job, withLease, async (holdings) => {
     await job.until('job-over')
     for (const { lock, release } of holdings) {
       const calledAtUs = monotonicUs()
@@ -57,7 +63,7 @@ export function holdForLong(job: Job): Promise<number> {
 /** @returns of how many locks the holder was running all the time. */
 async function holdWhile(
   job: Job,
-  acquire: (job: Job, lock: HeldLock) => Promise<Holding>,
+  acquire: Acquire,
   work: (holdings: readonly Holding[]) => Promise<void>,
 ): Promise<number> {
   const { locks } = job.input as HolderInput
@@ -86,20 +92,27 @@ async function holdWhile(
   return running
 }
 
-async function holdWithLease(job: Job, lock: HeldLock): Promise<Holding> {
-  const { port, client: name, ttlMs } = job.input as HolderInput
-  const { client, close } = await openClient(name, port)
+export const redisHolders: Holders = holderPrograms(holdWithClient, holdByHand)
+
+async function holdWithClient(job: Job, lock: HeldLock): Promise<Holding> {
+  const { port, client: name } = job.input as HolderInput
+  const { client, close } = await openClient(name as ClientName, port)
+  return holdWithLease(job, lock, createLocks(redisBackend(client)), close)
+}
+
+export async function holdWithLease(
+  job: Job,
+  lock: HeldLock,
+  locks: Locks,
+  close: () => void,
+): Promise<Holding> {
+  const { client: detail, ttlMs } = job.input as HolderInput<object>
   await sleep(lock.delayMs)
   const calledAtUs = monotonicUs()
-  const lease = await createLocks(redisBackend(client)).acquire(lock.name, { ttlMs })
+  const lease = await locks.acquire(lock.name, { ttlMs })
   const { owner, fencingToken, signal } = lease
-  const detail = name
-  job.note(
-    'acquire',
-    calledAtUs,
-    { answer: 'granted', owner, token: `${fencingToken}`, detail },
-    lock.round,
-  )
+  const outcome = { answer: 'granted', owner, token: `${fencingToken}`, detail }
+  job.note('acquire', calledAtUs, outcome, lock.round)
   const whenTold = new Promise<{ atUs: number; how: string }>((resolve) => {
     const hear = (): void => resolve({ atUs: monotonicUs(), how: String(signal.reason) })
     signal.addEventListener('abort', hear, { once: true })
@@ -107,31 +120,49 @@ async function holdWithLease(job: Job, lock: HeldLock): Promise<Holding> {
   return { lock, whenTold, release: () => lease.release(), close }
 }
 
-/** SET NX PX, and a timer that renews every third of the TTL and listens for errors. */
-async function holdWithTimer(job: Job, lock: HeldLock): Promise<Holding> {
+/** SET NX PX and PEXPIRE, bare as they are. */
+async function holdByHand(job: Job, lock: HeldLock): Promise<Holding> {
   const { port, ttlMs } = job.input as HolderInput
   const redis = openIoredis(port)
   await redis.ping()
+  const key = `lock:${lock.name}`
+  return holdWithTimer(job, lock, {
+    take: async (owner) => (await redis.set(key, owner, 'PX', ttlMs, 'NX')) === 'OK',
+    renew: async () => (await redis.pexpire(key, ttlMs)) === 1,
+    remove: async () => (await redis.del(key)) === 1,
+    close: () => redis.disconnect(),
+  })
+}
+
+/** What somebody makes a lock of; each answers whether there was what it was for. */
+export interface BareLock {
+  take(owner: string): Promise<boolean>
+  renew(): Promise<boolean>
+  remove(): Promise<boolean>
+  close(): void
+}
+
+/** A timer that renews every third of the TTL and listens for errors. */
+export async function holdWithTimer(job: Job, lock: HeldLock, bare: BareLock): Promise<Holding> {
+  const { client: detail, ttlMs } = job.input as HolderInput<object>
   await sleep(lock.delayMs)
   const calledAtUs = monotonicUs()
-  const key = `lock:${lock.name}`
   const owner = `by-hand:${lock.name}`
-  const reply = await redis.set(key, owner, 'PX', ttlMs, 'NX')
-  if (reply !== 'OK') throw new Error(`${key} is taken`)
-  job.note('acquire', calledAtUs, { answer: 'granted', owner, detail: 'ioredis' }, lock.round)
+  if (!(await bare.take(owner))) throw new Error(`${lock.name} is taken`)
+  job.note('acquire', calledAtUs, { answer: 'granted', owner, detail }, lock.round)
   let timer: NodeJS.Timeout | undefined
   const whenTold = new Promise<{ atUs: number; how: string }>((resolve) => {
     const tell = (how: string): void => resolve({ atUs: monotonicUs(), how })
     timer = setInterval(() => {
-      redis.pexpire(key, ttlMs).then(
-        (count) => count === 1 || tell('the key is gone'),
+      bare.renew().then(
+        (isThere) => isThere || tell('the entry is gone'),
         (error: unknown) => tell(String(error)),
       )
     }, ttlMs / 3)
   })
   const close = (): void => {
     clearInterval(timer)
-    redis.disconnect()
+    bare.close()
   }
-  return { lock, whenTold, release: async () => `${await redis.del(key)}`, close }
+  return { lock, whenTold, release: async () => `${await bare.remove()}`, close }
 }

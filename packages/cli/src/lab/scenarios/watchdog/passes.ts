@@ -1,6 +1,5 @@
 /** What the arms share in which many locks are held at once: passes, names, and the holders. */
 import type { Trial, TrialWorker } from '../../trial.ts'
-import { CLIENTS, type ClientName } from './clients.ts'
 import type { HeldLock, HolderInput } from './holder.ts'
 
 const LOCKS_AT_ONCE = 20
@@ -36,25 +35,30 @@ export function locksOf(trial: Trial, first: number, count: number, ttlMs: numbe
   })
 }
 
-/** Both clients take turns. */
+/** Who holds with what, and what each has to know to reach the store. */
+export interface Holders {
+  readonly clients: readonly string[]
+  readonly store: object
+  readonly ttlMs: number
+}
+
+/** A process for each client; they take turns. */
 export async function startHolders(
   trial: Trial,
-  port: number,
-  ttlMs: number,
+  { clients, store, ttlMs }: Holders,
   locks: readonly HeldLock[],
   program: string,
 ): Promise<{ workers: TrialWorker[]; work: Promise<unknown>[] }> {
-  const names: readonly ClientName[] = program === 'holdByHand' ? ['ioredis'] : CLIENTS
-  const shares = names
+  const shares = clients
     .map((client, index) => ({
       client,
-      locks: locks.filter((_, at) => at % names.length === index),
+      locks: locks.filter((_, at) => at % clients.length === index),
     }))
     .filter((share) => share.locks.length > 0)
   const workers = await Promise.all(shares.map(({ client }) => trial.startWorker(client)))
   const work = workers.map((worker, index) => {
     const share = shares[index] as (typeof shares)[number]
-    const input: HolderInput = { port, ttlMs, ...share }
+    const input: HolderInput<object> = { ...store, ttlMs, ...share }
     return worker.run(program, 0, input)
   })
   await Promise.all(workers.map((worker) => worker.until('holding')))

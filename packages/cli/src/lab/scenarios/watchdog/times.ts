@@ -6,6 +6,8 @@
  * decide.
  */
 export const TTL_MS = 3_000
+/** After the TTL: what has not been told by then was not told in time, by far. */
+export const WATCH_AFTER_MS = 1_000
 /** Of the long job, which lasts ten times as long. */
 export const JOB_TTL_MS = 2_000
 export const JOB_TTLS = 10

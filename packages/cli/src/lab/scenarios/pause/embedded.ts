@@ -1,0 +1,6 @@
+import type { Scenario } from '../../scenario.ts'
+import { embedded } from '../ground/embedded.ts'
+import type { WalletStores } from '../ground/ground.ts'
+import { pauseOn } from './scenario.ts'
+
+export const scenario: Scenario<WalletStores> = pauseOn(embedded)
