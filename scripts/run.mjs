@@ -14,7 +14,10 @@
  * stdout belongs to what is run: everything this script says goes to stderr.
  *
  * Exit codes: that of what was run (128 + n if signal n ended it); 1 the set-up failed; 2 wrong
- * usage; 3 `lab` or `bench` without its servers.
+ * usage; 3 `lab` or `bench` without what it needs.
+ *
+ * Missing servers and `lab`: it runs its experiments on files of SQLite instead, as with `--embedded`,
+ * and says so in one line; under a Node 22 from npm if no driver of SQLite loads under this one.
  *
  * Missing servers (no apt, no network) and `test`: the projects that need none are run, one line
  * says which are not and why, and their result counts. With HOLDFAST_REQUIRE_SERVERS=1 missing

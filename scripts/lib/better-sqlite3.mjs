@@ -28,6 +28,7 @@ import { delimiter, join } from 'node:path'
 import { makeCacheFolder } from './cache-folder.mjs'
 import { withLockFolder } from './lock-folder.mjs'
 import { compilingEnv, INSTALL_FLAGS } from './npm-env.mjs'
+import { findOtherNode } from './other-node.mjs'
 import { runQuietly, SetupError, say } from './progress.mjs'
 
 const NAME = 'better-sqlite3'
@@ -67,6 +68,26 @@ function whyNotInstalled() {
   const again = 'run `npm install` when it can be'
   if (lack === null) return new SetupError(`npm could not install ${NAME}; ${again}`)
   return new NotToBeHadError(`npm could not install ${NAME}, and ${lack}; ${again}`)
+}
+
+/** The major version of Node, from npm, whose own driver is used where this one has none at all. */
+const NODE_WITH_SQLITE = '22'
+
+/**
+ * The program `node` under which a driver of SQLite loads: this one, if any does.
+ *
+ * @throws {SetupError} that says in one line why there is none.
+ */
+export async function nodeWithSqlite(root) {
+  const reason = whyNotLoaded(root)
+  if (reason === null || hasNodeSqlite()) return process.execPath
+  try {
+    return join(await findOtherNode(NODE_WITH_SQLITE), 'node')
+  } catch (error) {
+    if (!(error instanceof SetupError)) throw error
+    const own = `Node ${process.version} has no SQLite of its own`
+    throw new SetupError(`${reason.message}; ${own}; ${error.message.split('\n')[0]}`)
+  }
 }
 
 /** Compiles what was installed under another Node anew; if that fails, a line says so. */

@@ -1,7 +1,7 @@
 /** What each command of run.mjs does. Its header has the order and the exit codes. */
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { mendForThisNode } from './better-sqlite3.mjs'
+import { mendForThisNode, nodeWithSqlite } from './better-sqlite3.mjs'
 import { build } from './build.mjs'
 import { runInForeground } from './children.mjs'
 import { childEnv } from './npm-env.mjs'
@@ -28,7 +28,7 @@ export async function main([command, ...args]) {
     return 2
   }
   try {
-    const servers = await setUp()
+    const servers = await setUp(command, args)
     return await COMMANDS[command](args, servers)
   } catch (error) {
     if (!(error instanceof SetupError)) throw error
@@ -38,25 +38,42 @@ export async function main([command, ...args]) {
 }
 
 /** Everything that two terminals must not do at once in one clone happens under its lock. */
-async function setUp() {
+async function setUp(command, args) {
   return withSetupLock(ROOT, async () => {
     await installPackages(ROOT)
     await mendForThisNode(ROOT)
-    const servers = await findServers()
+    const servers = await serversFor(command, args)
     await build(ROOT)
     return servers
   })
 }
 
-/** 3 without its servers, unless it is only asked what it can do. */
-export async function lab(args, servers) {
+/** The embedded lab needs none, and would wait for their download; the lab itself says what it lacks. */
+async function serversFor(command, args) {
+  if (command !== 'lab') return findServers()
+  return isEmbedded(args) ? { servers: {}, missing: {} } : findServers(() => {})
+}
+
+function isEmbedded(args) {
+  return args.includes('--embedded')
+}
+
+/** Without its servers it is the embedded one, which needs a driver of SQLite: 3 without that. */
+export async function lab(args, servers, root = ROOT) {
   const asksOnly = args.includes('--help') || args.includes('-h') || args.includes('--version')
-  if (Object.keys(servers.missing).length > 0 && !asksOnly) return 3 // findServers said which.
+  const needsSqlite = isEmbedded(args) || Object.keys(servers.missing).length > 0
+  let node = process.execPath
+  if (needsSqlite && !asksOnly) {
+    try {
+      node = await nodeWithSqlite(root)
+    } catch (error) {
+      if (!(error instanceof SetupError)) throw error
+      say(error.message)
+      return 3
+    }
+  }
   const env = { ...childEnv(process.env), HOLDFAST_SERVERS: JSON.stringify(servers) }
-  return runInForeground(process.execPath, ['packages/cli/dist/lab/main.js', ...args], {
-    cwd: ROOT,
-    env,
-  })
+  return runInForeground(node, ['packages/cli/dist/lab/main.js', ...args], { cwd: ROOT, env })
 }
 
 /**

@@ -49,10 +49,11 @@ const KINDS = {
 }
 
 /**
+ * @param tell Gets a line for each server that cannot be had.
  * @returns `{servers, missing}`; a kind is in exactly one of them. Nothing is thrown for a server
  * that cannot be had: the reason is in `missing`.
  */
-export async function findServers() {
+export async function findServers(tell = say) {
   const found = { servers: {}, missing: {} }
   for (const [kind, description] of Object.entries(KINDS)) {
     const programs = findOnMachine(kind) ?? findUnpacked(kind)
@@ -65,7 +66,7 @@ export async function findServers() {
     } catch (error) {
       if (!(error instanceof SetupError)) throw error
       found.missing[kind] = error.message
-      say(`${description.title} is not on this machine and cannot be unpacked: ${error.message}`)
+      tell(`${description.title} is not on this machine and cannot be unpacked: ${error.message}`)
     }
   }
   return found

@@ -6,7 +6,10 @@
 
 /** Flags of each command that somebody may forget the `--` before. */
 const FLAGS = {
-  lab: ['json', 'rounds', 'seed', 'full', 'quick', 'pause', 'lanes', 'history', 'record'],
+  lab: [
+    ...['json', 'rounds', 'seed', 'full', 'quick', 'pause', 'lanes', 'history', 'record'],
+    'embedded',
+  ],
   bench: ['quick', 'json', 'only', 'peers', 'runs', 'seconds'],
   test: ['other-nodes', 'project', 'reporter', 'bail', 'coverage', 'watch', 'run', 't'],
   build: [],

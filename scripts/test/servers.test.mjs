@@ -2,7 +2,6 @@ import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { lab } from '../lib/main.mjs'
 import { unpackedFolder } from '../lib/servers.mjs'
 import { createFolder, startNode } from './helpers.mjs'
 
@@ -45,10 +44,6 @@ describe('servers', () => {
     })
     expect(stderr.trim().split('\n')).toHaveLength(2)
     expect(stderr).toContain('redis-server is not on this machine and cannot be unpacked')
-  })
-
-  it('that are missing end the lab with exit code 3', async () => {
-    expect(await lab([], { servers: {}, missing: { redis: 'no apt' } })).toBe(3)
   })
 
   it('on the machine are taken as they are', async () => {

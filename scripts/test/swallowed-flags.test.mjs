@@ -11,6 +11,7 @@ const inLab = { npm_lifecycle_event: 'lab' }
 describe('a flag before the --', () => {
   it.each([
     ['--json', [], { npm_config_json: 'true' }, '-- --json'],
+    ['--embedded', ['pause'], { npm_config_embedded: 'true' }, '-- pause --embedded'],
     ['--rounds=20', ['pause'], { npm_config_rounds: '20' }, '-- pause --rounds 20'],
     // npm leaves the value of `--rounds 20` among the arguments.
     ['--rounds 20', ['20', 'pause'], { npm_config_rounds: 'true' }, '-- pause --rounds 20'],
