@@ -45,7 +45,7 @@ type Work<Db, T> = (tx: Db, claimed: Claimed) => T | PromiseLike<T>
 type Step<T> =
   | Readonly<{ kind: 'pending'; promise: PromiseLike<T> }>
   | Readonly<{ kind: 'committed'; value: T }>
-  /** Others read, and COMMIT has to wait for them: only without a write-ahead log. */
+  /** COMMIT is next; `error`: it was tried, and waits for others who read. */
   | Readonly<{ kind: 'waiting'; value: T; error: unknown }>
   /** Rolled back. */
   | Readonly<{ kind: 'failed'; error: unknown }>
@@ -142,7 +142,8 @@ class Run<Db extends SqliteDatabase, T> implements Gate {
     unwatch()
     this.#isSettled = true
     if (this.#queryOnly !== null) return this.#afterCut(this.#over)
-    return 'value' in result ? this.commit(result.value) : this.fail(result.error)
+    if ('error' in result) return this.fail(result.error)
+    return { kind: 'waiting', value: result.value, error: null }
   }
 
   /** May be called again after `waiting`. */
