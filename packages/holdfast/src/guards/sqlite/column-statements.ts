@@ -10,6 +10,7 @@
  * name in one driver and by place in the other.
  */
 import { quoteIdentifier } from '../../clients/sql-names.ts'
+import { InvalidArgumentError } from '../../core/errors.ts'
 import { adoptionText, quotedColumns } from '../shared/column-text.ts'
 import type { ReadWrite } from '../shared/column-write.ts'
 import type { ColumnNames } from '../shared/columns.ts'
@@ -29,7 +30,7 @@ export interface ColumnStatements {
   readonly adoption: string
 }
 
-/** @throws InvalidArgumentError for a name that cannot be meant. */
+/** @throws InvalidArgumentError for a name or a value that cannot be meant. */
 export function columnStatements(
   write: ReadWrite,
   claim: Claim,
@@ -39,11 +40,22 @@ export function columnStatements(
   for (const [column] of [...write.where, ...write.set]) {
     storableText('column', column, NAME_BYTES_MAX)
   }
+  for (const part of ['where', 'set'] as const) checkValues(part, write[part])
   const c = quotedColumns(columns)
   return {
     write: writeStatement(table, write, claim, c),
     read: readStatement(table, write, c),
     adoption: `run ${adoptionText(table, write, c)}`,
+  }
+}
+
+/** node:sqlite takes an object that comes first for named parameters, and binds all others one off. */
+function checkValues(part: 'where' | 'set', columns: ReadWrite['set']): void {
+  for (const [column, value] of columns) {
+    const isPlain = value === null || ['string', 'number', 'bigint'].includes(typeof value)
+    if (isPlain || value instanceof Uint8Array) continue
+    const allowed = 'what SQLite can keep: a text, a number, a bigint, bytes (Uint8Array) or null'
+    throw new InvalidArgumentError(`${part}.${column}`, value, allowed)
   }
 }
 

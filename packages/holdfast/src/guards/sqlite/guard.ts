@@ -23,7 +23,7 @@ import { ddlOf } from './schema.ts'
 import { runGuarded } from './transaction.ts'
 import { type SqliteUpdateResult, updateOn } from './update.ts'
 
-/** Columns with their values, which go to your driver as they are. */
+/** Columns with their values: texts, numbers, bigints, bytes or null. */
 export type SqliteColumnValues = Readonly<Record<string, unknown>>
 
 /** One write of one row. */
