@@ -43,6 +43,8 @@ const HINT_SPREAD_MS = 10
 const FREED_DELAY_MS = 10
 /** A backend whose wake-ups fail is not asked for one again before this. */
 const HINT_PAUSE_MS = 1000
+/** A store with a queue keeps a place no longer than that for nobody. */
+const PLACE_MS = 2000
 /** Hand-overs within the process after a foreign contender was seen: at most the line as it stood. */
 const SPARE_MAX = 64
 
@@ -120,6 +122,7 @@ export class Waits {
     if (line) {
       const { seams } = this.#context()
       line.taken = null
+      line.mayHavePlace = false
       line.progress.note(lease.fencingToken, seams.nowMs())
       line.askAt(seams.nowMs() + this.#pollMs(null))
     }
@@ -209,6 +212,15 @@ export class Waits {
     }
     line.deafen()
     this.#lines.delete(line.lockName)
+    this.#giveUpPlace(line)
+  }
+
+  /** Others would wait for us, who wait no more. */
+  #giveUpPlace({ lockName, mayHavePlace }: Line): void {
+    const { backend, seams, undo, waiter } = this.#context()
+    if (!mayHavePlace || backend.stopWaiting === undefined) return
+    const run = async (): Promise<void> => backend.stopWaiting?.(lockName, waiter)
+    undo.keepTrying(run, seams.nowMs() + PLACE_MS)
   }
 
   /** A bug of ours: those who wait are told, and those who come find a line that is served. */
@@ -228,6 +240,7 @@ export class Waits {
     // A mark of our own would hide a foreign one from our own holder.
     const marks = !context.held.get(line.lockName)?.isHeld
     const caller = { waits: marks, startedAtMs: head.startedAtMs }
+    line.mayHavePlace ||= marks
     const attempt = new Attempt(context, line.lockName, head.settings, caller)
     line.attempt = attempt
     line.askedAtMs = context.seams.nowMs()
@@ -244,6 +257,7 @@ export class Waits {
     line.failure = null
     if (answer.kind === 'granted') {
       line.refusal = null
+      line.mayHavePlace = false
       line.progress.note(answer.lease.fencingToken, seams.nowMs())
       line.askAt(seams.nowMs() + this.#pollMs(null))
       return this.#grant(head, answer.lease)
@@ -264,7 +278,9 @@ export class Waits {
     if (!backend.wakeUp || line.hint !== null || seams.nowMs() < line.hintPausedUntilMs) return
     const hint = new AbortController()
     line.hint = hint
-    const spreadMs = backend.capabilities.scope === 'process' ? 0 : HINT_SPREAD_MS
+    const { scope, order } = backend.capabilities
+    // Where a queue decides, only its first is woken.
+    const spreadMs = scope === 'process' || order === 'queue' ? 0 : HINT_SPREAD_MS
     started(async () => backend.wakeUp?.(line.lockName, hint.signal)).then(
       () => {
         if (line.hint !== hint) return
@@ -284,6 +300,8 @@ export class Waits {
   /** Where nobody is woken, the other process comes at its next poll: less would starve it. */
   #freedDelayMs(): number {
     const { backend, seams } = this.#context()
+    // In a queue it loses its turn by every millisecond that it waits.
+    if (backend.capabilities.order === 'queue') return 0
     if (backend.wakeUp === undefined) return POLL_MS_MAX * (1 + POLL_SPREAD_SHARE)
     return FREED_DELAY_MS * (1 + seams.jitter())
   }
