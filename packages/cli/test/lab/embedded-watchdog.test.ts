@@ -5,6 +5,9 @@ import { checkWatchdog } from '../../src/lab/scenarios/watchdog/check.ts'
 import type { TrialRecord } from '../../src/lab/trial.ts'
 import { type MadeUp, trialEntries } from './fixtures/made-up-trial.ts'
 import { runLab } from './fixtures/run-lab.ts'
+import { noSqlite } from './fixtures/sqlite.ts'
+
+if (noSqlite !== null) console.warn(`left out, the lab without servers: ${noSqlite}`)
 
 function recordOf(name: string, made: readonly MadeUp[]): TrialRecord {
   const arm = { name, protected: name !== 'renewed by hand, silent' }
@@ -120,7 +123,7 @@ interface Arm {
   readonly metrics: Readonly<Record<string, number>>
 }
 
-describe('watchdog on files', () => {
+describe.runIf(noSqlite === null)('watchdog on files', () => {
   test('every running holder is told in time, and the control is not', async () => {
     // A driver that answers at once does not answer at all while somebody else has the file.
     const args = ['--embedded', 'watchdog', '--rounds', '4', '--seed', '11', '--json']

@@ -9,6 +9,9 @@ import type { LabDocument } from '../../src/lab/report/json.ts'
 import { recordPage } from '../../src/lab/report/record.ts'
 import { SCENARIOS } from '../../src/lab/scenarios/index.ts'
 import { runLab } from './fixtures/run-lab.ts'
+import { noSqlite } from './fixtures/sqlite.ts'
+
+if (noSqlite !== null) console.warn(`left out, a record without servers: ${noSqlite}`)
 
 const ROOT = fileURLToPath(new URL('../../../../', import.meta.url))
 
@@ -48,6 +51,28 @@ test('a record is written as a page and as data, and the one follows from the ot
   })
   expect(readFileSync(page, 'utf8')).toBe(recordPage(document, 'record.json'))
 })
+
+test.runIf(noSqlite === null)(
+  'a record without servers says so, and names the driver',
+  async () => {
+    // Beside the one on servers it must not be taken for it.
+    const page = join(tmp, 'embedded.md')
+    const { code, stderr } = await runLab(
+      [...['--embedded', 'unlock', '--rounds', '2', '--lanes', '2'], '--record', page],
+      { env: gitEnv(true) },
+    )
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    const document = JSON.parse(readFileSync(join(tmp, 'embedded.json'), 'utf8')) as LabDocument
+    const text = readFileSync(page, 'utf8')
+    expect(text).toBe(recordPage(document, 'embedded.json'))
+    expect(text).toContain('# The record of the lab without servers\n')
+    expect(text).toMatch(/One run of the experiments on files of SQLite, without a server/)
+    expect(text).toMatch(
+      /\| versions \| Node v[\d.]+, SQLite 3\.[\d.]+ \((better-sqlite3|node:sqlite)\) \|/,
+    )
+    expect(text).toContain('npm run -s lab -- --embedded unlock')
+  },
+)
 
 test('no record is made of files that differ from their commit, and nothing is started', async () => {
   // Its commit would name something else than what was run.

@@ -54,8 +54,23 @@ function loadBetterSqlite3(): SqliteDriver {
 }
 
 function loadNodeSqlite(): SqliteDriver {
-  const { DatabaseSync } = require('node:sqlite') as { DatabaseSync: Constructor }
+  const { DatabaseSync } = withoutWarning(() => require('node:sqlite')) as NodeSqlite
   return driverOf('node:sqlite', DatabaseSync, {})
+}
+
+interface NodeSqlite {
+  readonly DatabaseSync: Constructor
+}
+
+/** Some versions warn that theirs is an experiment: stderr is for what concerns this one. */
+function withoutWarning<T>(act: () => T): T {
+  const { emitWarning } = process
+  process.emitWarning = () => {}
+  try {
+    return act()
+  } finally {
+    process.emitWarning = emitWarning
+  }
 }
 
 /** The program of a driver is loaded when the first database is opened. */
