@@ -8,7 +8,6 @@ const source = (path: string): string =>
 /** Tests run on the sources, so that a failure names a line that someone wrote. */
 const alias = [
   { find: /^holdfast$/, replacement: source('index.ts') },
-  { find: /^holdfast\/connect$/, replacement: source('connect.ts') },
   { find: /^holdfast\/redis$/, replacement: source('redis.ts') },
   { find: /^holdfast\/sqlite$/, replacement: source('sqlite.ts') },
   { find: /^holdfast\/guards\/postgres$/, replacement: source('guards/postgres.ts') },
@@ -31,8 +30,6 @@ export default defineConfig({
           name: 'unit',
           include: ['packages/holdfast/test/unit/**/*.test.ts'],
           testTimeout: 30_000,
-          // Two of its files compile the library first.
-          hookTimeout: 120_000,
         },
       },
       {

@@ -6,6 +6,7 @@
  */
 import { createHash } from 'node:crypto'
 import { BackendUnavailableError, InvalidArgumentError } from '../core/errors.ts'
+import { started } from '../core/started.ts'
 import { asClusterError, asRedisError, isNoScript } from './redis-errors.ts'
 import { PrimarySearch } from './redis-primary.ts'
 
@@ -45,11 +46,24 @@ export interface RedisScripts {
    * EVALSHA, and EVAL once where the server does not know the script (a restart, a failover, SCRIPT
    * FLUSH): it did not run then, so nothing happens twice.
    *
-   * @returns The reply as the client gives it; texts may be Buffers.
+   * @param read Makes the result of the reply, whose texts may be Buffers. Called in the turn in which
+   *   the client gives it: each turn more is one more before the caller has its lock.
+   * @param failed Makes what is thrown of the error.
    * @throws BackendUnavailableError when nothing was applied, OutcomeUnknownError when it may have
    *   been. A bug (`TypeError` and the like) is thrown as it is.
    */
-  run(script: RedisScript, keys: string[], args: string[]): Promise<unknown>
+  run<T>(
+    script: RedisScript,
+    keys: string[],
+    args: string[],
+    read: (reply: unknown) => T,
+    failed?: (error: unknown) => unknown,
+  ): Promise<T>
+}
+
+/** For replies and errors that are good as they are. */
+export function unchanged<T>(value: T): T {
+  return value
 }
 
 const ALLOWED =
@@ -92,20 +106,37 @@ class IoScripts implements RedisScripts {
     return someOf(this.#client.nodes?.('master') ?? []).map((node) => new IoScripts(node))
   }
 
-  async run(script: RedisScript, keys: string[], args: string[]): Promise<unknown> {
+  run<T>(
+    script: RedisScript,
+    keys: string[],
+    args: string[],
+    read: (reply: unknown) => T,
+    failed: (error: unknown) => unknown = unchanged,
+  ): Promise<T> {
     const client = this.#client
     // Some of the client's errors say "not sent" only together with the status at the sending.
-    let status = client.status
-    try {
-      return await client.evalsha(script.sha1, keys.length, ...keys, ...args)
-    } catch (error) {
-      if (!isNoScript(error)) throw this.#named(error, script, status)
-    }
-    status = client.status
+    const { status } = client
+    return started(() => client.evalsha(script.sha1, keys.length, ...keys, ...args)).then(
+      read,
+      async (error) => {
+        if (!isNoScript(error)) throw failed(this.#named(error, script, status))
+        return read(await this.#runText(script, keys, args, failed))
+      },
+    )
+  }
+
+  async #runText(
+    script: RedisScript,
+    keys: string[],
+    args: string[],
+    failed: (error: unknown) => unknown,
+  ): Promise<unknown> {
+    const client = this.#client
+    const { status } = client
     try {
       return await client.eval(script.lua, keys.length, ...keys, ...args)
     } catch (error) {
-      throw this.#named(error, script, status)
+      throw failed(this.#named(error, script, status))
     }
   }
 
@@ -166,19 +197,25 @@ class NodeScripts implements RedisScripts {
     }
   }
 
-  async run(script: RedisScript, keys: string[], args: string[]): Promise<unknown> {
+  run<T>(
+    script: RedisScript,
+    keys: string[],
+    args: string[],
+    read: (reply: unknown) => T,
+    failed: (error: unknown) => unknown = unchanged,
+  ): Promise<T> {
     const client = this.#client
     const options = { keys, arguments: args }
-    try {
-      return await client.evalSha(script.sha1, options)
-    } catch (error) {
-      if (!isNoScript(error)) throw this.#named(error, script.name)
-    }
-    try {
-      return await client.eval(script.lua, options)
-    } catch (error) {
-      throw this.#named(error, script.name)
-    }
+    return started(() => client.evalSha(script.sha1, options)).then(read, async (error) => {
+      if (!isNoScript(error)) throw failed(this.#named(error, script.name))
+      let reply: unknown
+      try {
+        reply = await client.eval(script.lua, options)
+      } catch (error) {
+        throw failed(this.#named(error, script.name))
+      }
+      return read(reply)
+    })
   }
 
   #named(error: unknown, what: string): unknown {

@@ -13,12 +13,18 @@
 import { assert } from '../core/assert.ts'
 import type { AcquireRequest, AcquireResult, Grant } from '../core/backend.ts'
 import { elapsedMs, type Instant, instant } from '../core/elapsed.ts'
-import { BackendUnavailableError, type LossReason, OutcomeUnknownError } from '../core/errors.ts'
+import {
+  BackendUnavailableError,
+  ClosedError,
+  type LossReason,
+  OutcomeUnknownError,
+} from '../core/errors.ts'
 import type { Settings } from '../core/options.ts'
+import { started } from '../core/started.ts'
 import { acquireTimeoutMs, leastRestMs, lifeMs } from '../core/validity.ts'
 import { type Context, holderInfo, storeTtlMs } from './context.ts'
 import { HeldLease } from './lease.ts'
-import { asLockError, isBug, patientTimer, started } from './request.ts'
+import { asLockError, isBug, patientTimer } from './request.ts'
 
 /** The least rest of validity is a tenth of the TTL; the same share of an own renewal deadline. */
 const OWN_DEADLINE_SPENT_SHARE_MAX = 0.9
@@ -103,22 +109,43 @@ export function accept(context: Context, asked: Asked, grant: Grant): HeldLease 
   return lease
 }
 
+/**
+ * The last moment at which a caller who has left, or locks that were closed, give a lease back.
+ *
+ * @throws What the caller left by, or ClosedError.
+ */
+export function handOut(context: Context, lease: HeldLease): HeldLease {
+  const { signal } = lease.settings
+  const isClosed = context.isClosed()
+  if (isClosed) lease.lose('session-ended')
+  if (!isClosed && !signal?.aborted) return lease
+  void lease[Symbol.asyncDispose]()
+  throw isClosed ? new ClosedError() : signal?.reason
+}
+
+/** Hears how an attempt ended, by one call, never while the attempt is being made or abandoned. */
+export interface Asker {
+  answered(answer: Answer): void
+  failed(error: unknown): void
+}
+
 export class Attempt {
-  readonly answer: Promise<Answer>
   readonly #context: Context
   readonly #asked: Asked
+  readonly #asker: Asker
   readonly #endTimer: () => void
-  #resolve!: (answer: Answer) => void
-  #reject!: (error: unknown) => void
   #isSettled = false
 
-  constructor(context: Context, lockName: string, settings: Settings, caller: Caller) {
+  constructor(
+    context: Context,
+    lockName: string,
+    settings: Settings,
+    caller: Caller,
+    asker: Asker,
+  ) {
     this.#context = context
+    this.#asker = asker
     this.#asked = ask(context, lockName, settings, caller)
-    this.answer = new Promise((resolve, reject) => {
-      this.#resolve = resolve
-      this.#reject = reject
-    })
     const { timeoutMs } = this.#asked.request
     // Sent first: what else has to be done is done while the store works.
     started(() => context.backend.tryAcquire(this.#asked.request)).then(
@@ -130,11 +157,16 @@ export class Attempt {
     )
   }
 
-  /** The caller has left: rejects with `error`, and undoes what may have happened (A3). */
+  /** After so many milliseconds without an answer it ends by itself. */
+  get timeoutMs(): number {
+    return this.#asked.request.timeoutMs
+  }
+
+  /** The caller has left: fails with `error`, and undoes what may have happened (A3). */
   abandon(error: unknown): void {
     if (!this.#settle()) return
     this.#cancel()
-    this.#reject(error)
+    queueMicrotask(() => this.#asker.failed(error))
   }
 
   /** @returns False when it was settled before. */
@@ -153,7 +185,7 @@ export class Attempt {
   #onError(error: unknown): void {
     if (!this.#settle()) return
     if (!(error instanceof BackendUnavailableError)) this.#cancel()
-    this.#reject(isBug(error) ? error : asLockError(error, 'acquire'))
+    this.#asker.failed(isBug(error) ? error : asLockError(error, 'acquire'))
   }
 
   #onResult(result: AcquireResult): void {
@@ -162,15 +194,23 @@ export class Attempt {
       if (result?.kind === 'granted') this.#cancel()
       return
     }
+    let answer: Answer | null
     try {
-      if (result.kind === 'held') return this.#resolve(result)
-      const lease = accept(this.#context, this.#asked, result.grant)
-      if (lease !== null) return this.#resolve({ kind: 'granted', lease })
-      const late = 'granted too late to be of use; the grant is being undone'
-      this.#reject(new OutcomeUnknownError(late))
+      answer = this.#answerOf(result)
     } catch (error) {
-      this.#reject(error)
+      this.#cancel()
+      return this.#asker.failed(error)
     }
+    if (answer !== null) return this.#asker.answered(answer)
     this.#cancel()
+    const late = 'granted too late to be of use; the grant is being undone'
+    this.#asker.failed(new OutcomeUnknownError(late))
+  }
+
+  /** Null: granted too late (A2). */
+  #answerOf(result: AcquireResult): Answer | null {
+    if (result.kind === 'held') return result
+    const lease = accept(this.#context, this.#asked, result.grant)
+    return lease && { kind: 'granted', lease }
   }
 }

@@ -6,6 +6,7 @@ import type { Seams } from '../core/seams.ts'
 import type { Agenda } from './agenda.ts'
 import type { Attempt } from './attempt.ts'
 import type { HeldLease } from './lease.ts'
+import type { Names } from './names.ts'
 import type { Ended, Ending } from './pass-on.ts'
 import type { Pulse } from './pulse.ts'
 import type { Undo } from './undo.ts'
@@ -28,9 +29,9 @@ export interface Context {
   readonly endGrant: (ending: Ending) => Promise<Ended>
   readonly waits: Waits
   /** The youngest lease of each lock name, until it is lost or its release is answered. */
-  readonly held: Map<string, HeldLease>
+  readonly held: Names<HeldLease>
   /** Every lease that is neither being released nor lost; two of one name after a take-over. */
-  readonly leases: Set<HeldLease>
+  readonly leases: HeldLease[]
   /** Attempts in flight for callers who stand in no line. */
   readonly attempts: Set<Attempt>
   readonly isClosed: () => boolean

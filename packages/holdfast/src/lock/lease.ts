@@ -19,13 +19,16 @@ import { InvalidArgumentError, LeaseLostError, type LossReason } from '../core/e
 import type { StaleListener } from '../core/guard.ts'
 import type { Lease } from '../core/lease.ts'
 import type { Settings } from '../core/options.ts'
+import { started } from '../core/started.ts'
 import { lifeMs, renewEveryMs, renewTimeoutMs } from '../core/validity.ts'
 import type { Context } from './context.ts'
 import type { Ended } from './pass-on.ts'
-import { asLockError, started } from './request.ts'
+import { asLockError } from './request.ts'
 import { Watchdog } from './watchdog.ts'
 
 type State = 'held' | 'releasing' | 'released' | 'lost'
+
+function ignore(): void {}
 
 /** What follows from a TTL: how long an answer is good for, and when to ask again. */
 export type Timing = Readonly<{ ttlMs: number; lifeMs: number; everyMs: number }>
@@ -68,6 +71,8 @@ export class HeldLease implements Lease, StaleListener {
   #state: State = 'held'
   #reason: LossReason | null = null
   #heldMs = 0
+  /** In the list of all leases. */
+  #place: number
   #controller: AbortController | null = null
   #release: Promise<Ended> | null = null
 
@@ -80,7 +85,7 @@ export class HeldLease implements Lease, StaleListener {
     this.#lifeMs = ttlMs === settings.ttlMs ? this.timing.lifeMs : timingFor(settings, ttlMs).lifeMs
     this.#endsAtMs = grant.sentAtMs + grant.ttlMs
     context.held.set(grant.lockName, this)
-    context.leases.add(this)
+    this.#place = context.leases.push(this) - 1
     context.pulse.start()
     this.#watchdog = new Watchdog(context, this, now)
   }
@@ -121,6 +126,12 @@ export class HeldLease implements Lease, StaleListener {
 
   /** The same, for whoever has just read the clocks. */
   remainingAt(now: Instant): number {
+    const restMs = this.#restAt(now)
+    if (restMs > 0) this.#watchdog?.noteWallClock(now.nowMs)
+    return restMs
+  }
+
+  #restAt(now: Instant): number {
     if (this.#state !== 'held') return 0
     const restMs = this.#lifeMs - elapsedMs(this.#base, now)
     const holdMs = this.settings.maxHoldMs - elapsedMs(this.#begin, now)
@@ -128,7 +139,6 @@ export class HeldLease implements Lease, StaleListener {
       this.lose(restMs <= 0 ? 'expired' : 'max-hold')
       return 0
     }
-    this.#watchdog?.noteWallClock(now.nowMs)
     return Math.min(restMs, holdMs)
   }
 
@@ -163,7 +173,7 @@ export class HeldLease implements Lease, StaleListener {
     if (this.#release === null) {
       this.#release = this.#end()
       // The event tells of a failure; a caller that does not wait must not end the process.
-      this.#release.catch(() => {})
+      this.#release.catch(ignore)
     }
     return this.#release
   }
@@ -248,38 +258,45 @@ export class HeldLease implements Lease, StaleListener {
     return own(error) || own((error as { cause?: unknown } | null | undefined)?.cause)
   }
 
-  async #end(): Promise<Ended> {
+  #end(): Promise<Ended> {
     const now = instant(this.#context.seams)
-    const restMs = this.remainingAt(now)
+    const restMs = this.#restAt(now)
     if (this.#state === 'lost') return this.#cleanUp()
     this.#state = 'releasing'
     // Sent first: what else has to be done is done while the store works.
     const ending = this.#endInStore(restMs, now)
     this.#leave(now)
-    const { emitter, waits } = this.#context
-    const { lockName, fencingToken } = this
-    let answer: Ended
-    try {
-      answer = await ending
-      this.#forget()
-    } catch (error) {
-      this.#forget()
-      const failure = asLockError(error, 'release')
-      emitter.emit('release-failed', { lockName, fencingToken, error: failure })
-      this.#confirm()
-      waits.ended(lockName)
-      throw failure
-    }
+    return ending.then(
+      (answer) => this.#onEnded(answer),
+      (error) => this.#onEndFailed(error),
+    )
+  }
+
+  #onEnded(answer: Ended): Ended {
+    this.#forget()
     if (answer === 'released') {
       this.#confirm()
-    } else {
-      // The store had given it away, or dropped it, before we said that we were done.
-      this.#state = 'lost'
-      this.#reason = 'expired'
-      this.#controller?.abort(this.#lossError())
-      emitter.emit('lost', { lockName, fencingToken, heldMs: this.#heldMs, reason: 'expired' })
+      return answer
     }
+    // The store had given it away, or dropped it, before we said that we were done.
+    this.#state = 'lost'
+    this.#reason = 'expired'
+    this.#controller?.abort(this.#lossError())
+    const { lockName, fencingToken } = this
+    const lost = { lockName, fencingToken, heldMs: this.#heldMs, reason: 'expired' } as const
+    this.#context.emitter.emit('lost', lost)
     return answer
+  }
+
+  #onEndFailed(error: unknown): never {
+    this.#forget()
+    const { emitter, waits } = this.#context
+    const { lockName, fencingToken } = this
+    const failure = asLockError(error, 'release')
+    emitter.emit('release-failed', { lockName, fencingToken, error: failure })
+    this.#confirm()
+    waits.ended(lockName)
+    throw failure
   }
 
   /** L3: once, and before a successor in this process hears of its own grant. */
@@ -319,12 +336,15 @@ export class HeldLease implements Lease, StaleListener {
     const { leases } = this.#context
     this.#heldMs = elapsedMs(this.#begin, now)
     this.#watchdog?.stop()
-    leases.delete(this)
+    // The last one takes its place. A Set that is nearly empty is made anew by each `delete`.
+    const last = leases.pop() as HeldLease
+    if (last === this) return
+    leases[this.#place] = last
+    last.#place = this.#place
   }
 
   #forget(): void {
-    const { held } = this.#context
-    if (held.get(this.lockName) === this) held.delete(this.lockName)
+    this.#context.held.remove(this.lockName, this)
   }
 
   #lossError(

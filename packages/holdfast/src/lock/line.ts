@@ -9,7 +9,7 @@ export class Line {
   readonly lockName: string
   readonly #context: Context
   first: Contender | null = null
-  #last: Contender | null = null
+  last: Contender | null = null
   count = 0
   /** The head's attempt in flight. */
   attempt: Attempt | null = null
@@ -21,12 +21,12 @@ export class Line {
   /** The last answer; at most one of the two is set. */
   refusal: Refusal | null = null
   failure: unknown = null
+  /** How many attempts failed since the last answer. */
+  failures = 0
   readonly progress: Progress = new Progress()
   /** The open wake-up. */
   hint: AbortController | null = null
   hintPausedUntilMs = 0
-  /** A store with a queue may keep a place for this line. */
-  mayHavePlace = false
   /** A reason to ask again came while the head's attempt was in flight: its answer may be older. */
   missedWake = false
   #wake: (() => void) | null = null
@@ -38,17 +38,17 @@ export class Line {
 
   append(contender: Contender): void {
     contender.handOversBefore = this.progress.handOvers
-    contender.previous = this.#last
-    if (this.#last) this.#last.next = contender
+    contender.previous = this.last
+    if (this.last) this.last.next = contender
     else this.first = contender
-    this.#last = contender
+    this.last = contender
     this.count += 1
   }
 
   prepend(contender: Contender): void {
     contender.next = this.first
     if (this.first) this.first.previous = contender
-    else this.#last = contender
+    else this.last = contender
     this.first = contender
     this.count += 1
   }
@@ -60,7 +60,7 @@ export class Line {
     if (previous) previous.next = next
     else this.first = next
     if (next) next.previous = previous
-    else this.#last = previous
+    else this.last = previous
     contender.previous = contender.next = null
     this.count -= 1
   }
@@ -81,19 +81,17 @@ export class Line {
     if (this.first === null) this.#wake?.()
   }
 
-  /** Resolves after `waitMs`, or when the plan changed. */
-  park(waitMs: number): Promise<void> {
+  /** Calls `goOn` after `waitMs`, or when the plan changed; never from inside of what changed it. */
+  park(waitMs: number, goOn: () => void): void {
     const { waiting, seams } = this.#context
-    return new Promise((resolve) => {
-      let timer: Entry | null = null
-      this.#wake = () => {
-        this.#wake = null
-        if (timer) waiting.cancel(timer)
-        resolve()
-      }
-      if (waitMs === Number.POSITIVE_INFINITY) return
-      timer = waiting.add(seams.nowMs() + waitMs, this.#wake)
-    })
+    let timer: Entry | null = null
+    this.#wake = () => {
+      this.#wake = null
+      if (timer) waiting.cancel(timer)
+      queueMicrotask(goOn)
+    }
+    if (waitMs === Number.POSITIVE_INFINITY) return
+    timer = waiting.add(seams.nowMs() + waitMs, this.#wake)
   }
 
   /** Nobody listens for a hint any more. */

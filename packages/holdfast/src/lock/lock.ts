@@ -28,12 +28,14 @@ import {
 } from '../core/options.ts'
 import { thisProcess } from '../core/owner.ts'
 import { adoptSeams, type Seams, seamsWithClock, systemSeams } from '../core/seams.ts'
-import { onAbort } from './aborts.ts'
+import { started } from '../core/started.ts'
 import { Agenda } from './agenda.ts'
-import { Attempt, type Refusal } from './attempt.ts'
+import { askOnce } from './ask-once.ts'
+import { handOut } from './attempt.ts'
 import type { Context } from './context.ts'
 import type { HeldLease } from './lease.ts'
 import { listing, look } from './look.ts'
+import { Names } from './names.ts'
 import { endGrant } from './pass-on.ts'
 import { Pulse } from './pulse.ts'
 import { join } from './shared.ts'
@@ -99,8 +101,8 @@ class Engine<C extends Capabilities> implements Locks<C> {
       waiter: seams.nonce(),
       agenda: new Agenda(seams, false),
       waiting: new Agenda(seams, true),
-      held: new Map(),
-      leases: new Set(),
+      held: new Names(),
+      leases: [],
       attempts: new Set(),
       isClosed: () => this.#closing !== null,
       pulse: new Pulse(() => this.#context),
@@ -111,16 +113,18 @@ class Engine<C extends Capabilities> implements Locks<C> {
     join(backend, emitter)
   }
 
-  async acquire(lockName: string, options?: AcquireOptions): Promise<Lease> {
-    const settings = this.#read(lockName, options)
-    this.#refuseReentry(lockName)
-    return this.#handOut(await this.#acquire(lockName, settings), settings)
+  acquire(lockName: string, options?: AcquireOptions): Promise<Lease> {
+    return started(() => {
+      const settings = this.#read(lockName, options)
+      this.#refuseReentry(lockName)
+      return this.#acquire(lockName, settings)
+    })
   }
 
   async tryAcquire(lockName: string, options?: LeaseOptions): Promise<Lease | null> {
     const settings = this.#read(lockName, options, { waitMs: 'none: tryAcquire does not wait' })
-    const lease = await this.#askOnce(lockName, settings)
-    return 'kind' in lease ? null : this.#handOut(lease, settings)
+    const answer = await askOnce(this.#context, lockName, settings)
+    return answer.kind === 'granted' ? handOut(this.#context, answer.lease) : null
   }
 
   async using<T>(
@@ -133,7 +137,7 @@ class Engine<C extends Capabilities> implements Locks<C> {
     }
     const settings = this.#read(lockName, options)
     this.#refuseReentry(lockName)
-    const lease = this.#handOut(await this.#acquire(lockName, settings), settings)
+    const lease = handOut(this.#context, await this.#acquire(lockName, settings))
     const held = chain.getStore() ?? []
     return settle(lease, () => chain.run([...held, lease], () => fn(lease)))
   }
@@ -205,38 +209,18 @@ class Engine<C extends Capabilities> implements Locks<C> {
     }
   }
 
-  async #acquire(lockName: string, settings: Settings): Promise<HeldLease> {
+  #acquire(lockName: string, settings: Settings): Promise<HeldLease> {
+    const { waits } = this.#context
+    return settings.waitMs > 0
+      ? waits.enter(lockName, settings)
+      : this.#acquireNow(lockName, settings)
+  }
+
+  async #acquireNow(lockName: string, settings: Settings): Promise<HeldLease> {
     const startedAtMs = this.#context.seams.nowMs()
-    if (settings.waitMs > 0) return this.#context.waits.enter(lockName, settings)
-    const answer = await this.#askOnce(lockName, settings)
-    if (!('kind' in answer)) return answer
+    const answer = await askOnce(this.#context, lockName, settings)
+    if (answer.kind === 'granted') return handOut(this.#context, answer.lease)
     const waitedMs = this.#context.seams.nowMs() - startedAtMs
     throw new LockHeldError(lockName, waitedMs, answer.holder, { votes: answer.votes })
-  }
-
-  async #askOnce(lockName: string, settings: Settings): Promise<HeldLease | Refusal> {
-    const { seams, emitter, attempts } = this.#context
-    const startedAtMs = seams.nowMs()
-    const { signal } = settings
-    const attempt = new Attempt(this.#context, lockName, settings, { waits: false, startedAtMs })
-    const unlisten = signal && onAbort(signal, () => attempt.abandon(signal.reason))
-    attempts.add(attempt)
-    try {
-      const answer = await attempt.answer
-      if (answer.kind === 'granted') return answer.lease
-      emitter.emit('refused', { lockName, waitedMs: seams.nowMs() - startedAtMs })
-      return answer
-    } finally {
-      attempts.delete(attempt)
-      unlisten?.()
-    }
-  }
-
-  /** The last moment at which a caller who has left, or locks that were closed, give it back. */
-  #handOut(lease: HeldLease, { signal }: Settings): HeldLease {
-    if (this.#closing) lease.lose('session-ended')
-    if (!this.#closing && !signal?.aborted) return lease
-    void lease[Symbol.asyncDispose]()
-    throw this.#closing ? new ClosedError() : signal?.reason
   }
 }

@@ -1,9 +1,10 @@
 /** Questions that change nothing: who holds what. Bounded like every request. */
 import type { LockInfo } from '../core/backend.ts'
 import { BackendUnavailableError, LockError } from '../core/errors.ts'
+import { started } from '../core/started.ts'
 import { requestTimeoutMsMax } from '../core/validity.ts'
 import type { Context } from './context.ts'
-import { asLockError, bounded, isBug, started } from './request.ts'
+import { asLockError, bounded, isBug } from './request.ts'
 
 /** @throws BackendUnavailableError when there is no answer within 2 s, or none that says why. */
 export async function look<T>(context: Context, ask: () => Promise<T>): Promise<T> {

@@ -40,49 +40,65 @@ export interface Ending {
 export type Ended = 'released' | 'not-held'
 
 /** @throws LockError when the store did not confirm within the budget (E1). */
-export async function endGrant(context: Context, ending: Ending): Promise<Ended> {
-  const { seams, undo, waiting, backend } = context
-  const untilMs = seams.nowMs() + ending.budgetMs
-  let timeoutMs = ending.budgetMs
-  let unknown = false
-  for (let delayMs = RETRY_MS_FIRST; ; delayMs *= 2) {
-    try {
-      const answer = await endOnce(context, ending, timeoutMs, delayMs === RETRY_MS_FIRST)
-      // Asked twice, "not held" may be the work of the first.
-      return unknown && seams.nowMs() < ending.sureUntilMs ? 'released' : answer
-    } catch (error) {
-      unknown ||= !(error instanceof BackendUnavailableError)
-      // The caller of a backend with a bug is told at once.
-      if (isBug(error) || seams.nowMs() + delayMs >= untilMs) {
-        undo.keepTrying(() => backend.release(ending.grant, ending.keepForMs()), ending.endsAtMs)
-        throw asLockError(error, 'release')
-      }
-      await new Promise<void>((resolve) => waiting.add(seams.nowMs() + delayMs, resolve))
-      timeoutMs = untilMs - seams.nowMs()
-    }
-  }
+export function endGrant(context: Context, ending: Ending): Promise<Ended> {
+  const untilMs = context.seams.nowMs() + ending.budgetMs
+  const goOn = (error: unknown): Promise<Ended> => endAgain(context, ending, untilMs, error)
+  const next = nextOf(context, ending)
+  if (next === null) return free(context, ending, ending.budgetMs, goOn)
+  return passOn(context, ending, next, ending.budgetMs).catch(goOn)
 }
 
-/** @param mayPassOn A hand-over that failed once may fail for its own reasons: then a release is due. */
-async function endOnce(
+/** Who is passed the grant. A hand-over that failed once may fail for its own reasons: it is tried once. */
+function nextOf({ backend, waits }: Context, { grant, keepForMs }: Ending): Contender | null {
+  return backend.handOver !== undefined && keepForMs() === 0 ? waits.take(grant.lockName) : null
+}
+
+/** Releases to everybody; `failed` is told of an error in place of the caller. */
+function free(
   context: Context,
-  ending: Ending,
+  { grant, keepForMs }: Ending,
   timeoutMs: number,
-  mayPassOn: boolean,
+  failed: (error: unknown) => Promise<Ended>,
 ): Promise<Ended> {
   const { backend, waits } = context
-  const { grant } = ending
-  const keepForMs = ending.keepForMs()
-  const passes = mayPassOn && keepForMs === 0 && backend.handOver !== undefined
-  const next = passes ? waits.take(grant.lockName) : null
-  if (next !== null) return passOn(context, ending, next, timeoutMs)
-  const answer = await bounded(context, {
+  return bounded(context, {
     timeoutMs,
-    ask: () => backend.release(grant, keepForMs),
+    ask: () => backend.release(grant, keepForMs()),
     onTimeout: () => noAnswer('release', timeoutMs),
-  })
-  waits.ended(grant.lockName)
-  return answer
+  }).then((answer) => {
+    waits.ended(grant.lockName)
+    return answer
+  }, failed)
+}
+
+/** After the first try failed with `error`. */
+async function endAgain(
+  context: Context,
+  ending: Ending,
+  untilMs: number,
+  error: unknown,
+): Promise<Ended> {
+  const { seams, undo, waiting, backend } = context
+  let failure = error
+  let unknown = false
+  for (let delayMs = RETRY_MS_FIRST; ; delayMs *= 2) {
+    unknown ||= !(failure instanceof BackendUnavailableError)
+    // The caller of a backend with a bug is told at once.
+    if (isBug(failure) || seams.nowMs() + delayMs >= untilMs) {
+      undo.keepTrying(() => backend.release(ending.grant, ending.keepForMs()), ending.endsAtMs)
+      throw asLockError(failure, 'release')
+    }
+    await new Promise<void>((resolve) => waiting.add(seams.nowMs() + delayMs, resolve))
+    try {
+      const answer = await free(context, ending, untilMs - seams.nowMs(), (again) => {
+        throw again
+      })
+      // Asked twice, "not held" may be the work of the first.
+      return unknown && seams.nowMs() < ending.sureUntilMs ? 'released' : answer
+    } catch (again) {
+      failure = again
+    }
+  }
 }
 
 async function passOn(

@@ -45,9 +45,9 @@ export class Pulse {
     const passedMs = now.nowMs - this.#last.nowMs
     const wallGainedMs = seams.wallMs() - this.#lastWallMs - passedMs
     if (elapsedMs(this.#last, now) > passedMs || wallGainedMs >= WALL_STEP_MS) {
-      for (const lease of leases) lease.remainingMs()
+      for (const lease of [...leases]) lease.remainingMs()
     }
-    this.#beats = leases.size > 0
+    this.#beats = leases.length > 0
     if (this.#beats) this.#plan()
   }
 }

@@ -8,6 +8,7 @@
 import { inspect } from 'node:util'
 import { InvariantError } from '../core/assert.ts'
 import { LockError, OutcomeUnknownError } from '../core/errors.ts'
+import { started } from '../core/started.ts'
 import type { Agenda } from './agenda.ts'
 import type { Context } from './context.ts'
 
@@ -75,15 +76,6 @@ export function patientTimer(
     entry = agenda.add(nowMs + TURNS_MS, run)
   })
   return () => agenda.cancel(entry)
-}
-
-/** A backend that throws, or returns no promise at all, must not skip the clean-up. */
-export function started<T>(ask: () => Promise<T>): Promise<T> {
-  try {
-    return Promise.resolve(ask())
-  } catch (error) {
-    return Promise.reject(error)
-  }
 }
 
 /** Bugs, as opposed to failures of a store: never retried, never given another name. */

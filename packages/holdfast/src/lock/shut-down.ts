@@ -6,8 +6,8 @@
  * the last engine that uses it.
  */
 import { ClosedError } from '../core/errors.ts'
+import { started } from '../core/started.ts'
 import type { Context } from './context.ts'
-import { started } from './request.ts'
 import { leave } from './shared.ts'
 
 /** What has not been confirmed by then ends with its TTL. */
@@ -18,7 +18,7 @@ export async function shutDown(context: Context): Promise<void> {
   const { waits, attempts, leases, undo, seams, backend, emitter } = context
   waits.close(() => new ClosedError())
   for (const attempt of attempts) attempt.abandon(new ClosedError())
-  for (const lease of leases) {
+  for (const lease of [...leases]) {
     lease.lose('session-ended')
     void lease[Symbol.asyncDispose]()
   }

@@ -18,19 +18,20 @@
 import {
   BackendUnavailableError,
   InvalidArgumentError,
-  LockError,
-  LockHeldError,
+  type LockError,
   NotALockError,
-  OutcomeUnknownError,
 } from '../core/errors.ts'
 import type { Settings } from '../core/options.ts'
+import { started } from '../core/started.ts'
 import { onAbort } from './aborts.ts'
-import { type Answer, Attempt, type Refusal } from './attempt.ts'
+import { type Answer, Attempt, handOut, type Refusal } from './attempt.ts'
 import { Contender } from './contender.ts'
-import { type Context, holderInfo } from './context.ts'
+import type { Context } from './context.ts'
 import type { HeldLease } from './lease.ts'
 import { Line } from './line.ts'
-import { isBug, started } from './request.ts'
+import { Names } from './names.ts'
+import { isBug } from './request.ts'
+import { timedOut } from './timed-out.ts'
 
 const POLL_MS_MIN = 1
 const POLL_MS_MAX = 1000
@@ -43,14 +44,12 @@ const HINT_SPREAD_MS = 10
 const FREED_DELAY_MS = 10
 /** A backend whose wake-ups fail is not asked for one again before this. */
 const HINT_PAUSE_MS = 1000
-/** A store with a queue keeps a place no longer than that for nobody. */
-const PLACE_MS = 2000
 /** Hand-overs within the process after a foreign contender was seen: at most the line as it stood. */
 const SPARE_MAX = 64
 
 export class Waits {
   readonly #context: () => Context
-  readonly #lines = new Map<string, Line>()
+  readonly #lines = new Names<Line>()
   /**
    * How many hand-overs of a name may still stay here while another process waits. Outlives the
    * line: two callers who take turns would otherwise begin a new count each time, for ever.
@@ -74,25 +73,39 @@ export class Waits {
       const contender = new Contender(lockName, settings, seams.nowMs(), resolve, reject)
       const { waitMs, signal } = settings
       // First, because it sends the request: the rest is done while the store works.
-      this.#stand(contender)
-      if (waitMs !== Number.POSITIVE_INFINITY) {
-        contender.deadline = this.#context().waiting.add(contender.startedAtMs + waitMs, () => {
-          contender.deadline = null
-          this.#leave(contender, this.#timeoutError(contender))
-        })
-      }
+      const attempt = this.#stand(contender)
+      // An attempt that ends sooner by itself needs no second timer.
+      if (attempt === null || attempt.timeoutMs > waitMs) this.#bound(contender)
       if (signal) {
         contender.unlisten = onAbort(signal, () => this.#leave(contender, signal.reason))
       }
     })
   }
 
-  /** At the end of the line of its name, which begins here if there is none. */
-  #stand(contender: Contender): void {
+  /** Q2. */
+  #bound(contender: Contender): void {
+    const { waitMs } = contender.settings
+    if (contender.settled || contender.deadline || waitMs === Number.POSITIVE_INFINITY) return
+    contender.deadline = this.#context().waiting.add(contender.startedAtMs + waitMs, () => {
+      contender.deadline = null
+      const line = this.#lines.get(contender.lockName)
+      this.#leave(contender, timedOut(this.#context(), line, contender))
+    })
+  }
+
+  /**
+   * At the end of the line of its name, which begins here if there is none.
+   *
+   * @returns Its attempt, if it could ask at once.
+   */
+  #stand(contender: Contender): Attempt | null {
     const { seams, held } = this.#context()
     const { lockName } = contender
     const line = this.#lines.get(lockName)
-    if (line) return line.append(contender)
+    if (line) {
+      line.append(contender)
+      return null
+    }
     const fresh = new Line(this.#context(), lockName)
     fresh.append(contender)
     // Before the lease is looked at: that may end it, and whoever is told may ask for the name too.
@@ -103,13 +116,14 @@ export class Waits {
       fresh.progress.note(local.fencingToken, seams.nowMs())
       fresh.askAt(seams.nowMs() + this.#pollMs(null))
     }
-    this.#serve(fresh).catch((error) => this.#abandon(fresh, error))
+    this.#serve(fresh)
+    return fresh.attempt
   }
 
   /** The head of a line, for a hand-over: then `grantTaken` or `putBack` must follow. */
   take(lockName: string): Contender | null {
     const line = this.#lines.get(lockName)
-    if (line === undefined || line.attempt !== null || line.taken !== null) return null
+    if (line === null || line.attempt !== null || line.taken !== null) return null
     const head = line.first
     if (head === null) return null
     line.remove(head)
@@ -122,7 +136,6 @@ export class Waits {
     if (line) {
       const { seams } = this.#context()
       line.taken = null
-      line.mayHavePlace = false
       line.progress.note(lease.fencingToken, seams.nowMs())
       line.askAt(seams.nowMs() + this.#pollMs(null))
     }
@@ -132,7 +145,7 @@ export class Waits {
   /** `freed`: the store let another process through. `failed`: nobody knows who has it. */
   putBack(contender: Contender, why: 'ended' | 'freed' | 'failed'): void {
     const line = this.#lines.get(contender.lockName)
-    if (line === undefined) return
+    if (line === null) return
     const { seams } = this.#context()
     line.taken = null
     if (!contender.settled) line.prepend(contender)
@@ -156,7 +169,7 @@ export class Waits {
   undone(lockName: string): void {
     const line = this.#lines.get(lockName)
     // A store that fails is asked again when the error's delay is over, not sooner.
-    if (line === undefined || line.failure !== null) return
+    if (line === null || line.failure !== null) return
     const { seams, held } = this.#context()
     if (!held.get(lockName)?.isHeld) line.askBy(seams.nowMs())
   }
@@ -184,49 +197,35 @@ export class Waits {
     }
   }
 
-  async #serve(line: Line): Promise<void> {
-    const { seams } = this.#context()
-    let errorDelayMs = ERROR_DELAY_MS_FIRST
-    while (line.first !== null || line.taken !== null) {
-      const waitMs = line.taken !== null ? Number.POSITIVE_INFINITY : line.dueMs - seams.nowMs()
-      if (waitMs > 0) {
-        await line.park(waitMs)
-        continue
-      }
-      const head = line.first as Contender
-      const result = await this.#ask(line, head)
-      // Not a turn sooner: what ends meanwhile would be taken for older than this answer.
-      line.attempt = null
-      if (result instanceof Answered) {
-        errorDelayMs = ERROR_DELAY_MS_FIRST
-        this.#onAnswer(line, head, result.answer)
-      } else if (isFinal(result.error)) {
-        // It may be about this contender's options alone, so the next one asks at once.
-        this.#leave(head, result.error)
-      } else if (!head.settled) {
-        line.failure = result.error
-        line.refusal = null
-        line.askAt(seams.nowMs() + errorDelayMs * (1 + POLL_SPREAD_SHARE * seams.jitter()))
-        errorDelayMs = Math.min(2 * errorDelayMs, ERROR_DELAY_MS_MAX)
-      }
-    }
-    line.deafen()
-    this.#lines.delete(line.lockName)
-    this.#giveUpPlace(line)
+  #serve(line: Line): void {
+    this.#guarded(line, () => this.#next(line))
   }
 
-  /** Others would wait for us, who wait no more. */
-  #giveUpPlace({ lockName, mayHavePlace }: Line): void {
-    const { backend, seams, undo, waiter } = this.#context()
-    if (!mayHavePlace || backend.stopWaiting === undefined) return
-    const run = async (): Promise<void> => backend.stopWaiting?.(lockName, waiter)
-    undo.keepTrying(run, seams.nowMs() + PLACE_MS)
+  /** The head asks, or waits until it may; a line in which nobody is left ends. */
+  #next(line: Line): void {
+    if (line.first === null && line.taken === null) {
+      line.deafen()
+      this.#lines.remove(line.lockName, line)
+      return
+    }
+    const { seams } = this.#context()
+    const waitMs = line.taken !== null ? Number.POSITIVE_INFINITY : line.dueMs - seams.nowMs()
+    if (waitMs > 0) line.park(waitMs, () => this.#serve(line))
+    else this.#ask(line, line.first as Contender)
+  }
+
+  #guarded(line: Line, act: () => void): void {
+    try {
+      act()
+    } catch (error) {
+      this.#abandon(line, error)
+    }
   }
 
   /** A bug of ours: those who wait are told, and those who come find a line that is served. */
   #abandon(line: Line, error: unknown): void {
     line.deafen()
-    if (this.#lines.get(line.lockName) === line) this.#lines.delete(line.lockName)
+    this.#lines.remove(line.lockName, line)
     if (line.taken !== null) this.#leave(line.taken, error)
     for (let head = line.first; head !== null; head = line.first) {
       line.remove(head)
@@ -234,34 +233,55 @@ export class Waits {
     }
   }
 
-  /** One attempt for the head of the line. Never rejects. */
-  async #ask(line: Line, head: Contender): Promise<Answered | Failed> {
+  /** One attempt for the head of the line. */
+  #ask(line: Line, head: Contender): void {
     const context = this.#context()
     // A mark of our own would hide a foreign one from our own holder.
     const marks = !context.held.get(line.lockName)?.isHeld
     const caller = { waits: marks, startedAtMs: head.startedAtMs }
-    line.mayHavePlace ||= marks
-    const attempt = new Attempt(context, line.lockName, head.settings, caller)
-    line.attempt = attempt
+    const ended = (act: () => void): void => {
+      // In one turn with the answer: what ends in between would be taken for older than it.
+      line.attempt = null
+      this.#guarded(line, () => {
+        act()
+        this.#next(line)
+      })
+    }
+    line.attempt = new Attempt(context, line.lockName, head.settings, caller, {
+      answered: (answer) => ended(() => this.#onAnswer(line, head, answer)),
+      failed: (error) => ended(() => this.#onFailure(line, head, error)),
+    })
     line.askedAtMs = context.seams.nowMs()
     line.missedWake = false
-    try {
-      return new Answered(await attempt.answer)
-    } catch (error) {
-      return new Failed(error)
-    }
+  }
+
+  #onFailure(line: Line, head: Contender, error: unknown): void {
+    // It may be about this contender's options alone, so the next one asks at once.
+    if (isFinal(error)) return this.#leave(head, error)
+    if (head.settled) return
+    const { seams } = this.#context()
+    line.failure = error
+    line.refusal = null
+    const delayMs = Math.min(ERROR_DELAY_MS_FIRST * 2 ** line.failures, ERROR_DELAY_MS_MAX)
+    line.failures += 1
+    line.askAt(seams.nowMs() + delayMs * (1 + POLL_SPREAD_SHARE * seams.jitter()))
+    this.#bound(head)
   }
 
   #onAnswer(line: Line, head: Contender, answer: Answer): void {
     const { seams } = this.#context()
     line.failure = null
+    line.failures = 0
     if (answer.kind === 'granted') {
       line.refusal = null
-      line.mayHavePlace = false
-      line.progress.note(answer.lease.fencingToken, seams.nowMs())
-      line.askAt(seams.nowMs() + this.#pollMs(null))
+      // For whoever stands behind it.
+      if (line.last !== head) {
+        line.progress.note(answer.lease.fencingToken, seams.nowMs())
+        line.askAt(seams.nowMs() + this.#pollMs(null))
+      }
       return this.#grant(head, answer.lease)
     }
+    this.#bound(head)
     line.refusal = answer
     line.progress.note(answer.fencingToken ?? null, seams.nowMs())
     this.#context().emitter.emit('refused', {
@@ -269,7 +289,7 @@ export class Waits {
       waitedMs: seams.nowMs() - head.startedAtMs,
     })
     line.askAt(line.missedWake ? seams.nowMs() : seams.nowMs() + this.#pollMs(answer))
-    if (!this.#context().held.has(line.lockName)) this.#listen(line)
+    if (!this.#context().held.get(line.lockName)) this.#listen(line)
   }
 
   /** Keeps one wake-up open for the line. */
@@ -278,9 +298,7 @@ export class Waits {
     if (!backend.wakeUp || line.hint !== null || seams.nowMs() < line.hintPausedUntilMs) return
     const hint = new AbortController()
     line.hint = hint
-    const { scope, order } = backend.capabilities
-    // Where a queue decides, only its first is woken.
-    const spreadMs = scope === 'process' || order === 'queue' ? 0 : HINT_SPREAD_MS
+    const spreadMs = backend.capabilities.scope === 'process' ? 0 : HINT_SPREAD_MS
     started(async () => backend.wakeUp?.(line.lockName, hint.signal)).then(
       () => {
         if (line.hint !== hint) return
@@ -300,8 +318,6 @@ export class Waits {
   /** Where nobody is woken, the other process comes at its next poll: less would starve it. */
   #freedDelayMs(): number {
     const { backend, seams } = this.#context()
-    // In a queue it loses its turn by every millisecond that it waits.
-    if (backend.capabilities.order === 'queue') return 0
     if (backend.wakeUp === undefined) return POLL_MS_MAX * (1 + POLL_SPREAD_SHARE)
     return FREED_DELAY_MS * (1 + seams.jitter())
   }
@@ -321,7 +337,11 @@ export class Waits {
       return
     }
     this.#settle(contender)
-    contender.resolve(lease)
+    try {
+      contender.resolve(handOut(this.#context(), lease))
+    } catch (error) {
+      contender.reject(error)
+    }
   }
 
   #leave(contender: Contender, error: unknown): void {
@@ -339,47 +359,6 @@ export class Waits {
     if (contender.deadline) this.#context().waiting.cancel(contender.deadline)
     contender.unlisten?.()
     this.#lines.get(contender.lockName)?.remove(contender)
-  }
-
-  /** What stood in the way is told by the last answer that the line got. */
-  #timeoutError(contender: Contender): LockError {
-    const { lockName, startedAtMs, settings } = contender
-    const { seams, held } = this.#context()
-    const nowMs = seams.nowMs()
-    const waitedMs = nowMs - startedAtMs
-    const line = this.#lines.get(lockName)
-    const local = held.get(lockName)
-    if (line?.failure instanceof LockError) return line.failure
-    if (line === undefined || (!line.refusal && !local)) {
-      // Never "unavailable": silence does not mean that nobody holds it.
-      return new OutcomeUnknownError(`no answer within ${settings.waitMs} ms`)
-    }
-    if (local?.isHeld) line.progress.note(local.fencingToken, nowMs)
-    const { progress, refusal } = line
-    const ours = local ? holderInfo(this.#context(), local.settings) : null
-    const { heldForMs } = progress
-    const seen = progress.handOvers - contender.handOversBefore
-    const handOvers = heldForMs === null && seen === 0 ? null : seen
-    const holder = refusal && !local?.isHeld ? refusal.holder : ours
-    return new LockHeldError(lockName, waitedMs, holder, {
-      votes: refusal?.votes,
-      handOvers,
-      heldForMs,
-    })
-  }
-}
-
-class Answered {
-  readonly answer: Answer
-  constructor(answer: Answer) {
-    this.answer = answer
-  }
-}
-
-class Failed {
-  readonly error: unknown
-  constructor(error: unknown) {
-    this.error = error
   }
 }
 

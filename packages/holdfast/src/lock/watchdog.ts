@@ -44,8 +44,9 @@ export class Watchdog {
     this.#renews = lease.settings.renew
     this.#wallLeadMs = this.#readWallLead(now.nowMs)
     const restMs = lease.remainingAt(now)
-    this.#armDeadline(restMs, now.nowMs)
+    // The first renewal comes sooner, and arms the deadline: most leases are released before it.
     if (this.#renews) this.#planRenewal(this.#paceMs(restMs), now.nowMs)
+    else this.#armDeadline(restMs, now.nowMs)
   }
 
   /** W4. */
@@ -123,7 +124,7 @@ export class Watchdog {
     return this.#context.seams.wallMs() - nowMs
   }
 
-  /** One entry for the lease's whole life: renewals move the deadline, not the entry. */
+  /** One entry for the rest of the lease's life: renewals move the deadline, not the entry. */
   #armDeadline(restMs: number, nowMs: number): void {
     const { agenda, seams } = this.#context
     this.#deadline = agenda.add(nowMs + restMs, () => {
@@ -145,9 +146,11 @@ export class Watchdog {
 
   #renew(): void {
     const lease = this.#lease
-    // W1: reading it ends a lease that is over.
-    if (!lease.isHeld) return
     const startedAt: Instant = instant(this.#context.seams)
+    // W1: reading it ends a lease that is over.
+    const restMs = lease.remainingAt(startedAt)
+    if (restMs === 0) return
+    if (this.#deadline === null) this.#armDeadline(restMs, startedAt.nowMs)
     this.renewNow(lease.timing.ttlMs, true).then(
       () => this.#next(this.#paceMs(), startedAt),
       (error: LockError) => {

@@ -16,7 +16,7 @@
  *
  * `renew`, `handOver` and `revoke` need no gate: they change an entry only if it is there.
  */
-import type { RedisScript, RedisScripts } from '../../clients/redis.ts'
+import { type RedisScript, type RedisScripts, unchanged } from '../../clients/redis.ts'
 import { BackendUnavailableError } from '../../core/errors.ts'
 import type { Seams } from '../../core/seams.ts'
 import { markerKey } from './keys.ts'
@@ -61,8 +61,20 @@ class GatedScripts implements RedisScripts {
     return [this]
   }
 
-  async run(script: RedisScript, keys: string[], args: string[]): Promise<unknown> {
-    if (script !== ACQUIRE) return this.#scripts.run(script, keys, args)
+  run<T>(
+    script: RedisScript,
+    keys: string[],
+    args: string[],
+    read: (reply: unknown) => T,
+    failed: (error: unknown) => unknown = unchanged,
+  ): Promise<T> {
+    if (script !== ACQUIRE) return this.#scripts.run(script, keys, args, read, failed)
+    return this.#acquireAdmitted(keys, args).then(read, (error) => {
+      throw failed(error)
+    })
+  }
+
+  async #acquireAdmitted(keys: string[], args: string[]): Promise<unknown> {
     const first = await this.#acquire(keys, args)
     const waiting = waitingOf(first)
     if (waiting === null) return first
@@ -75,7 +87,12 @@ class GatedScripts implements RedisScripts {
 
   #acquire(keys: string[], args: string[]): Promise<unknown> {
     const gateArgs = [this.#seams().nonce(), String(this.#ttlMsMax)]
-    return this.#scripts.run(GATED_ACQUIRE, [...keys, this.#marker], [...args, ...gateArgs])
+    return this.#scripts.run(
+      GATED_ACQUIRE,
+      [...keys, this.#marker],
+      [...args, ...gateArgs],
+      unchanged,
+    )
   }
 
   /** M2. @throws BackendUnavailableError until the wait is over. */
@@ -85,8 +102,13 @@ class GatedScripts implements RedisScripts {
     const waitMs = longestMs * (1 + DRIFT_SHARE) + MARGIN_MS
     const restMs = this.#noted.readAtMs + waitMs - nowMs
     if (restMs > 0) throw notYet(restMs)
-    const admitted = await this.#scripts.run(ADMIT, [this.#marker], [inc, String(longestMs)])
-    if (Number(admitted) !== 1) throw notYet(waitMs)
+    const admitted = await this.#scripts.run(
+      ADMIT,
+      [this.#marker],
+      [inc, String(longestMs)],
+      Number,
+    )
+    if (admitted !== 1) throw notYet(waitMs)
   }
 }
 

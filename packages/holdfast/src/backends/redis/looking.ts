@@ -68,7 +68,7 @@ export class RedisLooking {
     for (const primary of await this.#scripts.primaries()) {
       let cursor = '0'
       do {
-        const [next = '0', ...fields] = textsOf(await primary.run(LIST, keys, [cursor, ...args]))
+        const [next = '0', ...fields] = await primary.run(LIST, keys, [cursor, ...args], textsOf)
         for (let at = 0; at < fields.length; at += FIELDS_PER_LOCK) {
           const [name = '', kind = '', ...rest] = fields.slice(at, at + FIELDS_PER_LOCK)
           if (listed.has(name)) continue
@@ -82,7 +82,7 @@ export class RedisLooking {
   }
 
   async #ask(lockName: string): Promise<string[]> {
-    return textsOf(await this.#scripts.run(INSPECT, [this.#keys.lock(lockName)], []))
+    return this.#scripts.run(INSPECT, [this.#keys.lock(lockName)], [], textsOf)
   }
 
   #infoOf(

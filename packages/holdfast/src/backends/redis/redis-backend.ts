@@ -15,7 +15,7 @@
  * I3. `sentAtMs` is read before a request is given to the client, so before it is queued.
  */
 
-import { type RedisClient, type RedisScripts, scriptsOf } from '../../clients/redis.ts'
+import { type RedisClient, type RedisScripts, scriptsOf, unchanged } from '../../clients/redis.ts'
 import { subscriberOf } from '../../clients/redis-subscriber.ts'
 import { aborted, RedisWakeUps } from '../../clients/redis-wake-ups.ts'
 import { assert } from '../../core/assert.ts'
@@ -39,15 +39,16 @@ import {
 import type { Warning } from '../../core/events.ts'
 import { TTL_MS_MIN } from '../../core/options.ts'
 import { onAdoptSeams, type Seams, systemSeams } from '../../core/seams.ts'
+import { started } from '../../core/started.ts'
 import { checkToken, parseToken, TOKEN_MAX } from '../../core/token.ts'
 import { gated } from './admission.ts'
 import { Advice, type ServerFacts } from './advice.ts'
-import { Attempts, TOMBSTONE_MS_MIN } from './attempts.ts'
+import { Attempts, type Pending, TOMBSTONE_MS_MIN } from './attempts.ts'
 import { type LockKeys, RedisKeys } from './keys.ts'
 import { RedisLooking } from './looking.ts'
 import { type RedisOptions, readRedisOptions } from './options.ts'
 import { confirmed } from './replicas.ts'
-import { failAsNotSent, failureOf, textsOf, tokenOf } from './replies.ts'
+import { failAsNotSent, failureOf, releasedOf, textsOf, tokenOf } from './replies.ts'
 import { ACQUIRE } from './scripts/acquire.ts'
 import { CANCEL } from './scripts/cancel.ts'
 import { HAND_OVER } from './scripts/hand-over.ts'
@@ -137,30 +138,43 @@ class RedisBackend implements Backend {
     })
   }
 
-  async tryAcquire(request: AcquireRequest): Promise<AcquireResult> {
-    const { lockName, owner, ttlMs, holder, lockDelayMs, waits } = request
-    assert(Number.isSafeInteger(ttlMs), 'the engine checks that ttlMs is an integer')
-    assert(ttlMs > 0, 'the engine checks that ttlMs is positive')
-    const args = [owner, String(ttlMs), this.#metadata.of(holder, lockDelayMs)]
-    const sentAtMs = this.#begin(request)
-    let reply: unknown
-    try {
-      const { lock, counter, want, cancelStart } =
-        this.#keys.of(lockName) ?? (await this.#learnKeys(lockName))
-      const keys = [lock, cancelStart + owner, counter]
-      if (waits) {
-        keys.push(want)
-        args.push(request.waiter)
-        this.#rememberWaiter(lockName, request.waiter)
-      }
-      reply = await this.#scripts.run(ACQUIRE, keys, args)
-    } catch (error) {
-      throw this.#failed(owner, error)
-    }
-    const isCancelled = this.#answered(owner, lockName)
-    if (!Array.isArray(reply)) {
-      return this.#granted(request, reply, ttlMs, sentAtMs, isCancelled)
-    }
+  tryAcquire(request: AcquireRequest): Promise<AcquireResult> {
+    return started(() => {
+      const sent = this.#begin(request)
+      const keys = this.#keys.of(request.lockName)
+      if (keys !== null) return this.#acquire(request, sent, keys)
+      return this.#learnKeys(request.lockName).then(
+        (learnt) => this.#acquire(request, sent, learnt),
+        (error) => {
+          throw this.#failed(sent, error)
+        },
+      )
+    })
+  }
+
+  #acquire(
+    { lockName, owner, ttlMs, holder, lockDelayMs, waits, waiter }: AcquireRequest,
+    sent: Pending,
+    { lock, counter, want, cancelStart }: LockKeys,
+  ): Promise<AcquireResult> {
+    if (waits) this.#rememberWaiter(lockName, waiter)
+    const tombstone = cancelStart + owner
+    const ttl = String(ttlMs)
+    const metadata = this.#metadata.of(holder, lockDelayMs)
+    return this.#scripts.run(
+      ACQUIRE,
+      // Each in one piece: a list that is added to grows by more than it needs.
+      waits ? [lock, tombstone, counter, want] : [lock, tombstone, counter],
+      waits ? [owner, ttl, metadata, waiter] : [owner, ttl, metadata],
+      (reply) => this.#readAcquired(sent, reply),
+      (error) => this.#failed(sent, error),
+    )
+  }
+
+  #readAcquired(sent: Pending, reply: unknown): AcquireResult {
+    this.#answered(sent)
+    const { lockName, ttlMs } = sent
+    if (!Array.isArray(reply)) return this.#granted(sent, reply, ttlMs)
     const [kind = '', second = '', third = '', fourth = '', token = ''] = textsOf(reply)
     if (kind === 'held') {
       this.#keys.learn(lockName, fourth)
@@ -173,7 +187,7 @@ class RedisBackend implements Backend {
     if (kind !== 'again') throw failureOf([kind, second, third])
     // What is left counts from the second execution, which `sentAtMs` is before as well.
     const lifeMs = Math.min(ttlMs, Number(third))
-    return this.#granted(request, second, lifeMs, sentAtMs, isCancelled)
+    return this.#granted(sent, second, lifeMs)
   }
 
   async handOver(
@@ -193,19 +207,15 @@ class RedisBackend implements Backend {
       this.#metadata.of(holder, lockDelayMs),
     ]
     args.push(next.waiter, evenIfWanted ? '1' : '0')
-    const sentAtMs = this.#begin(next)
-    let reply: unknown
-    try {
-      reply = await this.#scripts.run(HAND_OVER, keys, args)
-    } catch (error) {
-      throw this.#failed(owner, error)
-    }
-    const isCancelled = this.#answered(owner, lockName)
-    const [kind = '', token = '', wanted = '', left = ''] = textsOf(reply)
+    const sent = this.#begin(next)
+    const failed = (error: unknown) => this.#failed(sent, error)
+    const reply = await this.#scripts.run(HAND_OVER, keys, args, textsOf, failed)
+    this.#answered(sent)
+    const [kind = '', token = '', wanted = '', left = ''] = reply
     if (kind === 'freed' || kind === 'not-held') return { kind }
     if (kind !== 'handed-over' && kind !== 'again') throw failureOf([kind])
     const lifeMs = kind === 'again' ? Math.min(ttlMs, Number(left)) : ttlMs
-    const answer = this.#granted(next, token, lifeMs, sentAtMs, isCancelled)
+    const answer = this.#granted(sent, token, lifeMs)
     if (answer.kind === 'held') return { kind: 'freed' }
     return { kind: 'handed-over', grant: answer.grant, wanted: wanted === '1' }
   }
@@ -214,36 +224,40 @@ class RedisBackend implements Backend {
     const lock = this.#keys.lock(lockName)
     const args = [ownerMark(owner), String(ttlMs), padToken(fencingToken)]
     const sentAtMs = this.#seams.nowMs()
-    const answer = String(await this.#scripts.run(RENEW, [lock], args))
+    const answer = await this.#scripts.run(RENEW, [lock], args, String)
     if (answer === 'renewed') return { kind: 'renewed', sentAtMs, ttlMs }
     return { kind: 'lost', reason: answer as LossReason }
   }
 
-  async release({ lockName, owner }: Grant, keepForMs: number): Promise<'released' | 'not-held'> {
-    const { lock, want, cancelStart } = this.#keys.of(lockName) ?? (await this.#learnKeys(lockName))
+  release(grant: Grant, keepForMs: number): Promise<'released' | 'not-held'> {
+    const keys = this.#keys.of(grant.lockName)
+    if (keys !== null) return this.#release(grant.owner, keys, keepForMs)
+    const learnt = this.#learnKeys(grant.lockName)
+    return learnt.then((keys) => this.#release(grant.owner, keys, keepForMs))
+  }
+
+  #release(
+    owner: string,
+    { lock, want, cancelStart }: LockKeys,
+    keepForMs: number,
+  ): Promise<'released' | 'not-held'> {
     const mark = ownerMark(owner)
-    const released =
-      keepForMs > 0
-        ? await this.#scripts.run(
-            REST,
-            [lock, cancelStart + owner],
-            [mark, String(Math.ceil(keepForMs))],
-          )
-        : await this.#scripts.run(RELEASE, [lock, want], [mark])
-    return Number(released) === 1 ? 'released' : 'not-held'
+    if (keepForMs === 0) return this.#scripts.run(RELEASE, [lock, want], [mark], releasedOf)
+    const rest = String(Math.ceil(keepForMs))
+    return this.#scripts.run(REST, [lock, cancelStart + owner], [mark, rest], releasedOf)
   }
 
   async cancel(lockName: string, owner: string): Promise<void> {
     const { lock, want, cancelStart } = this.#keys.of(lockName) ?? (await this.#learnKeys(lockName))
     const lifeMs = this.#attempts.cancelled(owner, this.#seams.nowMs())
     const keys = [lock, want, cancelStart + owner]
-    await this.#scripts.run(CANCEL, keys, [ownerMark(owner), String(lifeMs)])
+    await this.#scripts.run(CANCEL, keys, [ownerMark(owner), String(lifeMs)], unchanged)
   }
 
   async proclaim({ lockName, owner }: Fenced, value: string): Promise<'proclaimed' | 'not-held'> {
     const lock = this.#keys.lock(lockName)
     const args = [ownerMark(owner), proclaimed(value), String(VALUE_BYTES_MAX)]
-    const answer = String(await this.#scripts.run(PROCLAIM, [lock], args))
+    const answer = await this.#scripts.run(PROCLAIM, [lock], args, String)
     if (answer === 'too-long') {
       throw new InvalidArgumentError('value', value, 'text that fits beside the label')
     }
@@ -276,19 +290,15 @@ class RedisBackend implements Backend {
       this.#metadata.of(holder, 0),
       String(TOMBSTONE_MS_MIN),
     ]
-    const sentAtMs = this.#begin(request)
-    let reply: unknown
-    try {
-      reply = await this.#scripts.run(REVOKE, keys, args)
-    } catch (error) {
-      throw this.#failed(owner, error)
-    }
-    const isCancelled = this.#answered(owner, lockName)
-    const [kind = '', token = '', left = '', delay = ''] = textsOf(reply)
+    const sent = this.#begin(request)
+    const failed = (error: unknown) => this.#failed(sent, error)
+    const reply = await this.#scripts.run(REVOKE, keys, args, textsOf, failed)
+    this.#answered(sent)
+    const [kind = '', token = '', left = '', delay = ''] = reply
     if (kind === 'gone' || kind === 'cancelled') return null
     if (kind !== 'revoked') throw failureOf([kind])
     const lifeMs = Math.max(1, Number(left) - Number(delay))
-    const answer = this.#granted(request, token, lifeMs, sentAtMs, isCancelled)
+    const answer = this.#granted(sent, token, lifeMs)
     return answer.kind === 'granted' ? answer.grant : null
   }
 
@@ -298,7 +308,7 @@ class RedisBackend implements Backend {
       throw new InvalidArgumentError('fencingTokenMin', fencingTokenMin, 'a token below 2^63 - 1')
     }
     const { counter } = this.#keys.of(lockName) ?? (await this.#learnKeys(lockName))
-    await this.#scripts.run(RAISE, [counter], [fencingTokenMin.toString()])
+    await this.#scripts.run(RAISE, [counter], [fencingTokenMin.toString()], unchanged)
   }
 
   async close(): Promise<void> {
@@ -306,39 +316,33 @@ class RedisBackend implements Backend {
   }
 
   /** I3. Of every request that may grant something. */
-  #begin({ owner, ttlMs }: AcquireRequest): number {
+  #begin(request: AcquireRequest): Pending {
+    assert(Number.isSafeInteger(request.ttlMs) && request.ttlMs > 0, 'the engine checks ttlMs')
     const sentAtMs = this.#seams.nowMs()
     if (this.#attempts.isFull(sentAtMs)) {
       throw new BackendUnavailableError('backlog', 'too many attempts had to be undone of late')
     }
-    this.#attempts.sent(owner, ttlMs)
     if (this.warn !== undefined) this.#advice.beforeRequest(this.warn)
-    return sentAtMs
+    return this.#attempts.sent(request, sentAtMs)
   }
 
-  /** @returns Whether the owner was cancelled meanwhile. */
-  #answered(owner: string, lockName: string): boolean {
-    if (this.warn !== undefined) this.#advice.afterAnswer(this.warn, lockName)
-    return this.#attempts.answered(owner)
+  #answered(sent: Pending): void {
+    if (this.warn !== undefined) this.#advice.afterAnswer(this.warn, sent.lockName)
+    this.#attempts.answered(sent)
   }
 
-  #failed(owner: string, error: unknown): unknown {
+  #failed(sent: Pending, error: unknown): unknown {
     // Of an attempt that may still arrive the TTL is needed for its tombstone.
-    if (error instanceof BackendUnavailableError) this.#attempts.answered(owner)
+    if (error instanceof BackendUnavailableError) this.#attempts.answered(sent)
     return error
   }
 
-  #granted(
-    { lockName, owner }: AcquireRequest,
-    token: unknown,
-    ttlMs: number,
-    sentAtMs: number,
-    isCancelled: boolean,
-  ): AcquireResult {
+  #granted(sent: Pending, token: unknown, ttlMs: number): AcquireResult {
     // I2. The cancel undoes the grant, or will: if it fails, whoever sent it goes on trying.
-    if (isCancelled) return REFUSED
+    if (sent.isCancelled) return REFUSED
     const fencingToken = tokenOf(token)
     assert(fencingToken !== null, 'a grant comes with a token')
+    const { lockName, owner, sentAtMs } = sent
     const source = this.#source
     return {
       kind: 'granted',
@@ -377,12 +381,13 @@ class RedisBackend implements Backend {
     const lockName = channel.slice(`${this.#keys.clientPrefix}${this.#keys.prefix}`.length)
     const { lock, want } = this.#keys.of(lockName) ?? (await this.#learnKeys(lockName))
     const waiter = this.#waiters.get(lockName) ?? ''
-    return Number(await this.#scripts.run(AWAIT, [lock, want], [waiter])) === 1
+    return (await this.#scripts.run(AWAIT, [lock, want], [waiter], Number)) === 1
   }
 
   async #askFacts(lockName: string): Promise<ServerFacts> {
     const lock = this.#keys.lock(lockName)
-    const [sent = '', policy = '', writes] = textsOf(await this.#scripts.run(FACTS, [lock], []))
+    const facts = await this.#scripts.run(FACTS, [lock], [], textsOf)
+    const [sent = '', policy = '', writes] = facts
     this.#keys.learn(lockName, sent)
     return { policy, isWritableReplica: writes === 'writable' }
   }

@@ -14,6 +14,11 @@ export function textsOf(reply: unknown): string[] {
   return reply.map(String)
 }
 
+/** Of a release. */
+export function releasedOf(reply: unknown): 'released' | 'not-held' {
+  return Number(reply) === 1 ? 'released' : 'not-held'
+}
+
 /** What those replies mean that grant nothing and refuse nothing. */
 export function failureOf([kind = '', key = '', found = '']: readonly string[]): LockError {
   if (kind === 'not-a-lock') return new NotALockError(key, found)

@@ -13,7 +13,6 @@
  * I1. An owner of null is nobody: no grant matches it.
  * I2. Whatever an answer depends on is read in the transaction that applies it. Only a refusal may come
  *     from a plain read: it applies nothing.
- * I3. What draws a token waits for the disk; nothing else does.
  */
 import { resolve } from 'node:path'
 import { immediately, reading, type SqliteDatabase, sqliteFileOf } from '../../clients/sqlite.ts'
@@ -41,7 +40,7 @@ import { type Host, hasBootClock, thisHost } from './host.ts'
 import { listed, SqliteLooks } from './looking.ts'
 import { readSqliteOptions, type SqliteOptions, type SqliteSettings } from './options.ts'
 import { Queue } from './queue.ts'
-import { type Entry, type Found, Records } from './records.ts'
+import { type Entry, Records } from './records.ts'
 import { SameFile } from './same-file.ts'
 import { openTables } from './schema.ts'
 import { SqliteWakeUps } from './wake-ups.ts'
@@ -129,15 +128,9 @@ class SqliteBackend implements Backend<HostCapabilities> {
     const sentAtMs = this.#seams.nowMs()
     const { timeoutMs } = request
     const opened = this.#opened ?? (await this.#open(timeoutMs))
-    const what = 'an acquire'
-    const seen = await this.#read(what, () => look(opened, request), timeoutMs)
-    if (typeof seen === 'object') return seen
-    if (seen === 'taken') {
-      const refuse = (): AcquireResult | null => refusal(opened, request, found(opened, request))
-      const refused = await this.#writeForThisBoot(what, refuse, timeoutMs)
-      if (refused !== null) return refused
-    }
-    return this.#write(what, () => acquire(opened, request, sentAtMs), timeoutMs)
+    const refusal = await this.#read('an acquire', () => refused(opened, request), timeoutMs)
+    if (refusal !== null) return refusal
+    return this.#write('an acquire', () => this.#acquire(opened, request, sentAtMs), timeoutMs)
   }
 
   async wakeUp(lockName: string, signal: AbortSignal): Promise<void> {
@@ -147,7 +140,7 @@ class SqliteBackend implements Backend<HostCapabilities> {
 
   async stopWaiting(lockName: string, waiter: string): Promise<void> {
     const { queue, wakeUps } = this.#opened ?? (await this.#open(requestTimeoutMsMax))
-    await this.#writeForThisBoot('the end of a wait', () => queue.leave(lockName, waiter))
+    await this.#write('the end of a wait', () => queue.leave(lockName, waiter))
     wakeUps.changed(lockName)
   }
 
@@ -170,7 +163,7 @@ class SqliteBackend implements Backend<HostCapabilities> {
   async renew({ lockName, owner }: Grant, ttlMs: number): Promise<RenewResult> {
     const sentAtMs = this.#seams.nowMs()
     const { records } = this.#opened ?? (await this.#open(requestTimeoutMsMax))
-    return this.#writeForThisBoot('a renewal', (): RenewResult => {
+    return this.#write('a renewal', (): RenewResult => {
       if (records.renew(lockName, owner, ttlMs)) return { kind: 'renewed', sentAtMs, ttlMs }
       const entry = records.at(lockName)
       if (!entry || entry.owner === null) return { kind: 'lost', reason: 'expired' }
@@ -180,7 +173,7 @@ class SqliteBackend implements Backend<HostCapabilities> {
 
   async release({ lockName, owner }: Grant, keepForMs: number): Promise<'released' | 'not-held'> {
     const { records, wakeUps } = this.#opened ?? (await this.#open(requestTimeoutMsMax))
-    const isReleased = await this.#writeForThisBoot('a release', () =>
+    const isReleased = await this.#write('a release', () =>
       keepForMs > 0 ? records.rest(lockName, owner, keepForMs) : records.remove(lockName, owner),
     )
     wakeUps.changed(lockName)
@@ -189,7 +182,7 @@ class SqliteBackend implements Backend<HostCapabilities> {
 
   async cancel(lockName: string, owner: string): Promise<void> {
     const { records, wakeUps } = this.#opened ?? (await this.#open(requestTimeoutMsMax))
-    await this.#writeForThisBoot('a cancel', () => {
+    await this.#write('a cancel', () => {
       records.cancel(owner)
       records.remove(lockName, owner)
     })
@@ -198,7 +191,7 @@ class SqliteBackend implements Backend<HostCapabilities> {
 
   async proclaim(lease: Fenced, value: string): Promise<'proclaimed' | 'not-held'> {
     const { records } = this.#opened ?? (await this.#open(requestTimeoutMsMax))
-    return this.#writeForThisBoot('a proclamation', () => {
+    return this.#write('a proclamation', () => {
       const entry = records.at(lease.lockName)
       if (entry?.owner !== lease.owner || entry.holder === null) return 'not-held'
       records.describe(lease.lockName, { ...entry.holder, value })
@@ -240,6 +233,27 @@ class SqliteBackend implements Backend<HostCapabilities> {
 
   async close(): Promise<void> {
     this.#opened?.wakeUps.close()
+  }
+
+  /** @param sentAtMs Before the request was made: its life counts from later. */
+  #acquire(opened: Opened, request: AcquireRequest, sentAtMs: number): AcquireResult {
+    const { records, queue } = opened
+    const { lockName, owner, waits, waiter } = request
+    const { entry, isCancelled, isQueued } = records.find(lockName, owner)
+    if (entry?.owner === owner) return { kind: 'granted', grant: again(opened, entry, sentAtMs) }
+    // Whoever cancelled this attempt does not listen any more: any answer but a grant will do.
+    if (isCancelled) return REFUSED
+    if (entry) {
+      if (waits) queue.stand(lockName, waiter)
+      return refusalOf(records, entry)
+    }
+    const first = isQueued ? queue.first(lockName) : null
+    if (first !== null && first.waiter !== waiter) {
+      if (waits) queue.stand(lockName, waiter)
+      return { kind: 'held', retryAfterMs: records.overInMs(first.endsAtMs), holder: null }
+    }
+    if (first !== null) queue.leave(lockName, waiter)
+    return { kind: 'granted', grant: fresh(opened, request, sentAtMs) }
   }
 
   #handOver(
@@ -289,15 +303,6 @@ class SqliteBackend implements Backend<HostCapabilities> {
     return immediately(this.#db, this.#seams, this.#bounds(what, timeoutMs), () => this.#inFile(fn))
   }
 
-  /**
-   * I3. For what a power cut may take back: no process from before it lives to miss it, and the rows
-   * are cleared at the boot, or end by the clock where there is no boot id.
-   */
-  #writeForThisBoot<T>(what: string, fn: () => T, timeoutMs = requestTimeoutMsMax): Promise<T> {
-    const bounds = { ...this.#bounds(what, timeoutMs), isOfThisBoot: true }
-    return immediately(this.#db, this.#seams, bounds, () => this.#inFile(fn))
-  }
-
   #inFile<T>(fn: () => T): T {
     this.#file.check()
     return fn()
@@ -330,48 +335,12 @@ class SqliteBackend implements Backend<HostCapabilities> {
   }
 }
 
-/** I2. A refusal that needs no write; or what a write is likely to find. */
-function look(opened: Opened, request: AcquireRequest): AcquireResult | 'free' | 'taken' {
-  const { records, queue } = opened
+/** I2. A refusal that needs no write, or null. */
+function refused({ records, queue }: Opened, request: AcquireRequest): AcquireResult | null {
   const { lockName, owner, waits, waiter } = request
-  const { entry, isQueued } = found(opened, request)
-  if (entry?.owner === owner) return 'free'
-  if (entry) return waits && !queue.isKept(lockName, waiter) ? 'taken' : refusalOf(records, entry)
-  const first = isQueued ? queue.look(lockName) : null
-  return first === null || first.waiter === waiter ? 'free' : 'taken'
-}
-
-function found({ records }: Opened, { lockName, owner }: AcquireRequest): Found {
-  return records.find(lockName, owner)
-}
-
-/** Whoever waits gets a place in the queue, or keeps it. Null: the name may be granted, or was. */
-function refusal(
-  { records, queue }: Opened,
-  { lockName, owner, waits, waiter }: AcquireRequest,
-  { entry, isCancelled, isQueued }: Found,
-): AcquireResult | null {
-  if (entry?.owner === owner) return null
-  // Whoever cancelled this attempt does not listen any more: any answer but a grant will do.
-  if (isCancelled) return REFUSED
-  if (entry) {
-    if (waits) queue.stand(lockName, waiter)
-    return refusalOf(records, entry)
-  }
-  const first = isQueued ? queue.first(lockName) : null
-  if (first === null || first.waiter === waiter) return null
-  if (waits) queue.stand(lockName, waiter)
-  return { kind: 'held', retryAfterMs: records.overInMs(first.endsAtMs), holder: null }
-}
-
-/** @param sentAtMs Before the request was made: its life counts from later. */
-function acquire(opened: Opened, request: AcquireRequest, sentAtMs: number): AcquireResult {
-  const seen = found(opened, request)
-  const refused = refusal(opened, request, seen)
-  if (refused !== null) return refused
-  if (seen.entry) return { kind: 'granted', grant: again(opened, seen.entry, sentAtMs) }
-  if (seen.isQueued) opened.queue.leave(request.lockName, request.waiter)
-  return { kind: 'granted', grant: fresh(opened, request, sentAtMs) }
+  const { entry } = records.find(lockName, owner)
+  if (!entry || entry.owner === owner) return null
+  return waits && !queue.isKept(lockName, waiter) ? null : refusalOf(records, entry)
 }
 
 function refusalOf(records: Records, entry: Entry): AcquireResult {

@@ -1,13 +1,16 @@
 import { describe, expect, it } from 'vitest'
-import { Attempts } from '../../../src/backends/redis/attempts.ts'
+import { Attempts, type Pending } from '../../../src/backends/redis/attempts.ts'
+
+const sent = (attempts: Attempts, owner: string, ttlMs: number): Pending =>
+  attempts.sent({ lockName: 'k', owner, ttlMs }, 0)
 
 describe('attempts', () => {
   // The cancel overtook the acquire on another connection: a tombstone that ends before the attempt
   // can arrive does not stop it.
   it('leave a tombstone of twice their TTL, and of 30 s at least', () => {
     const attempts = new Attempts()
-    attempts.sent('short', 1000)
-    attempts.sent('long', 3_600_000)
+    sent(attempts, 'short', 1000)
+    sent(attempts, 'long', 3_600_000)
     expect(attempts.cancelled('short', 0)).toBe(30_000)
     expect(attempts.cancelled('long', 0)).toBe(7_200_000)
     expect(attempts.cancelled('of another process', 0)).toBe(60_000)
@@ -17,12 +20,17 @@ describe('attempts', () => {
   // is being undone.
   it('that were cancelled say so when they are answered', () => {
     const attempts = new Attempts()
-    attempts.sent('a', 1000)
-    attempts.sent('b', 1000)
-    attempts.cancelled('a', 0)
-    expect(attempts.answered('a')).toBe(true)
-    expect(attempts.answered('b')).toBe(false)
-    expect(attempts.answered('a')).toBe(false)
+    const [a, b, c] = [
+      sent(attempts, 'a', 1000),
+      sent(attempts, 'b', 1000),
+      sent(attempts, 'c', 1000),
+    ]
+    attempts.cancelled('b', 0)
+    expect([a.isCancelled, b.isCancelled, c.isCancelled]).toEqual([false, true, false])
+    // An answer ends the attempt: who cancels now knows nothing of its TTL.
+    for (const one of [b, a, c]) attempts.answered(one)
+    for (const owner of ['a', 'b', 'c']) expect(attempts.cancelled(owner, 0)).toBe(60_000)
+    expect(a.isCancelled).toBe(false)
   })
 
   // A store that answers too late would be filled by those who give up.
@@ -31,9 +39,9 @@ describe('attempts', () => {
     let nowMs = 5000
     for (let count = 0; count < 100; count++) {
       expect(attempts.isFull(nowMs)).toBe(false)
-      attempts.sent(`o${count}`, 1000)
+      const one = sent(attempts, `o${count}`, 1000)
       attempts.cancelled(`o${count}`, nowMs)
-      attempts.answered(`o${count}`)
+      attempts.answered(one)
     }
     expect(attempts.isFull(nowMs)).toBe(true)
     nowMs += 29_999
@@ -45,10 +53,10 @@ describe('attempts', () => {
   // One tombstone of two days must not count the others of its time until it ends.
   it('are counted by their own ends', () => {
     const attempts = new Attempts(3)
-    attempts.sent('days', 86_400_000)
+    sent(attempts, 'days', 86_400_000)
     attempts.cancelled('days', 0)
     for (const owner of ['a', 'b']) {
-      attempts.sent(owner, 1000)
+      sent(attempts, owner, 1000)
       attempts.cancelled(owner, 0)
     }
     expect(attempts.isFull(0)).toBe(true)
@@ -61,9 +69,16 @@ describe('attempts', () => {
   // A client that never answers, and a caller that never cancels.
   it('that are never answered do not fill memory', () => {
     const attempts = new Attempts()
-    for (let count = 0; count < 150_000; count++) attempts.sent(`o${count}`, 3_600_000)
+    for (let count = 0; count < 150_000; count++) sent(attempts, `o${count}`, 3_600_000)
     expect(attempts.cancelled('o149999', 0)).toBe(7_200_000)
     // Forgotten: as one that this process knows nothing of.
     expect(attempts.cancelled('o0', 0)).toBe(60_000)
+    // Nor if all are cancelled, one by one, which takes no longer for it.
+    for (let count = 50_000; count < 150_000; count++) attempts.cancelled(`o${count}`, 0)
+    expect(attempts.cancelled('o50000', 0)).toBe(7_200_000)
+    for (let count = 0; count < 10; count++) sent(attempts, `late${count}`, 3_600_000)
+    for (let count = 0; count < 10; count++) attempts.cancelled(`late${count}`, 0)
+    expect(attempts.cancelled('late0', 0)).toBe(7_200_000)
+    expect(attempts.cancelled('o50000', 0)).toBe(60_000)
   })
 })
