@@ -80,6 +80,7 @@ const PRINTS: Readonly<Record<string, readonly RegExp[]>> = {
   'testing-late': [/^STALE_TOKEN 100$/],
   'testing-faults': [/^told before the TTL: true$/],
   watching: [/^2 held, the oldest since about \d+ s, 1 refused$/],
+  'sqlite-guard': [/^balance 101$/, /^applied$/, /^STALE_TOKEN$/],
   clients: [/^held, token \d{16}$/, /^held, token \d{16}$/],
 }
 /** What a test runner prints is its own affair. */
@@ -175,15 +176,20 @@ describe.skipIf(whyNot !== null)('on real servers', () => {
   }
 
   // The accident: what people copy does not work, prints something else, or never ends.
-  it.each(Object.entries(PRINTS))('%s prints what it should, and ends', async (name, wanted) => {
-    await inspector.flushall()
-    const { output, ended } = start(name)
-    expect({ code: await ended, errors: output.errors }).toEqual({ code: 0, errors: '' })
-    const lines = output.text.trimEnd().split('\n')
-    expect(lines).toEqual(wanted.map((line) => expect.stringMatching(line)))
-    // `handle` shows a minimum hold, which outlives its holder on purpose.
-    expect(await heldLocks()).toEqual(name === 'handle' ? ['lock:nightly'] : [])
-  })
+  it.for(Object.entries(PRINTS))(
+    '%s prints what it should, and ends',
+    async ([name, wanted], { skip }) => {
+      const lack = name.startsWith('sqlite') ? await whyNoSqlite(folder) : null
+      if (lack !== null) skip(`better-sqlite3 does not load: ${lack}`)
+      await inspector.flushall()
+      const { output, ended } = start(name)
+      expect({ code: await ended, errors: output.errors }).toEqual({ code: 0, errors: '' })
+      const lines = output.text.trimEnd().split('\n')
+      expect(lines).toEqual(wanted.map((line) => expect.stringMatching(line)))
+      // `handle` shows a minimum hold, which outlives its holder on purpose.
+      expect(await heldLocks()).toEqual(name === 'handle' ? ['lock:nightly'] : [])
+    },
+  )
 
   it('cluster prints what it should, and ends', async () => {
     const { nodes, stop } = await startRedisCluster()
@@ -245,6 +251,27 @@ describe.skipIf(whyNot !== null)('on real servers', () => {
   })
 })
 
+/** better-sqlite3 with the addon for the running Node, where that is not the one of `npm install`. */
+function installSqlite(folder: string): void {
+  const addon = process.env['HOLDFAST_BETTER_SQLITE3']
+  if (!addon) return linkPackages(folder, ['better-sqlite3'])
+  const own = join(folder, 'node_modules/better-sqlite3')
+  for (const part of ['package.json', 'lib']) {
+    cpSync(join(ROOT, 'node_modules/better-sqlite3', part), join(own, part), { recursive: true })
+  }
+  cpSync(addon, join(own, 'build/Release/better_sqlite3.node'))
+  linkPackages(folder, ['bindings', 'file-uri-to-path'])
+}
+
+/** Null: it loads. */
+async function whyNoSqlite(folder: string): Promise<string | null> {
+  const { code, output } = await run(folder, process.execPath, [
+    '-e',
+    "new (require('better-sqlite3'))(':memory:')",
+  ])
+  return code === 0 ? null : output
+}
+
 /** A consumer's folder: the package as npm would unpack it, the drivers, the examples compiled. */
 async function prepare(folder: string): Promise<void> {
   writeFileSync(join(folder, 'package.json'), '{"private": true, "type": "module"}\n')
@@ -253,7 +280,9 @@ async function prepare(folder: string): Promise<void> {
   const unpack = ['-xzf', holdfast, '-C', own, '--strip-components=1']
   const { code, output } = await run(folder, 'tar', unpack)
   if (code !== 0) throw new Error(`tar failed:\n${output}`)
-  linkPackages(folder, ['@types/node', '@types/pg', 'ioredis', 'pg', 'postgres', 'redis'])
+  linkPackages(folder, ['@types/better-sqlite3', '@types/node', '@types/pg'])
+  linkPackages(folder, ['ioredis', 'pg', 'postgres', 'redis'])
+  installSqlite(folder)
   for (const name of readdirSync(join(ROOT, 'examples'))) {
     if (name !== 'dist') {
       cpSync(join(ROOT, 'examples', name), join(folder, name), { recursive: true })
