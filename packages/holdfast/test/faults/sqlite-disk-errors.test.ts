@@ -125,6 +125,12 @@ describe.skipIf(whyNot !== null).each(childDrivers)(
         expect(wordOf(await remote.call('release', first.grant, 0))).toBe(
           'BACKEND_UNAVAILABLE down',
         )
+        if (how !== 'moved with its folder') return
+        rmSync(disk.folder, { recursive: true })
+        renameSync(`${disk.folder}-away`, disk.folder)
+        // No transaction was left open meanwhile.
+        expect(await remote.call('release', first.grant, 0)).toEqual({ value: 'released' })
+        expect((await remote.acquire(request('other'))).word).toBe('granted')
       },
     )
   },

@@ -18,7 +18,7 @@ import type { Backend } from '../../src/core/backend.ts'
 import { systemSeams } from '../../src/core/seams.ts'
 import { acquired, request } from '../../src/testkit/backend-harness.ts'
 import { openChildren } from '../support/child.ts'
-import { childDrivers } from '../support/sqlite-child.ts'
+import { childDrivers, childHead } from '../support/sqlite-child.ts'
 import { type OpenDatabase, sqliteDrivers } from '../support/sqlite-drivers.ts'
 import { openRemote } from '../support/sqlite-remote.ts'
 
@@ -204,6 +204,32 @@ describe.each(sqliteDrivers())('a lock file, opened with $name,', (driver) => {
 })
 
 describe.each(childDrivers)('a lock file of $name in a folder', () => {
+  // The write lock is the kernel's, and no clock ends it: a stopped process keeps it, a dead one does not.
+  it('that another process keeps locked while it is stopped is refused in time, until that one ends', async () => {
+    const children = await openChildren()
+    const root = mkdtempSync(join(tmpdir(), 'holdfast-stopped-'))
+    const head = { file: join(root, 'locks.db') }
+    try {
+      const remote = await openRemote(children, head)
+      expect((await remote.acquire(request('first'))).word).toBe('granted')
+      const text = `opened.exec('BEGIN IMMEDIATE')\nprocess.send('inside')\nsetInterval(() => {}, 1000)`
+      for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
+        const stopped = children.run(childHead(head) + text)
+        await stopped.sent('inside')
+        stopped.signal('SIGSTOP')
+        const asked = request(signal, { timeoutMs: TIMEOUT_MS })
+        expect((await remote.acquire(asked)).word).toBe('BACKEND_UNAVAILABLE down')
+        stopped.signal(signal)
+        stopped.signal('SIGCONT')
+        await stopped.ended
+        expect((await remote.acquire(asked)).word).toBe('granted')
+      }
+    } finally {
+      await children.remove()
+      rmSync(root, { recursive: true, force: true })
+    }
+  })
+
   // The log and its index are files beside the database: a writable file alone is not enough.
   it('that may only be read is refused with that reason, and serves when it may be written', async () => {
     const children = await openChildren()

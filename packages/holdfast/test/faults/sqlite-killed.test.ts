@@ -1,6 +1,5 @@
 /** A process that works on locks in a file, killed at every point where that could matter. */
-import { copyFileSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { copyFileSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { sqliteBackendWith } from '../../src/backends/sqlite/sqlite-backend.ts'
@@ -9,8 +8,10 @@ import type { Grant } from '../../src/core/backend.ts'
 import { systemSeams } from '../../src/core/seams.ts'
 import { type Children, openChildren } from '../support/child.ts'
 import { CALL, type Disk, openDisk, whyNoDiskShim } from '../support/disk-shim.ts'
+import { quickFolder } from '../support/quick-folder.ts'
 import { childDrivers, childHead } from '../support/sqlite-child.ts'
 import {
+  judgeRows,
   judgeSteps,
   LONGER_TTL_MS,
   prepareSteps,
@@ -55,7 +56,7 @@ describe.each(childDrivers)(
 
     beforeAll(async () => {
       children = await openChildren()
-      root = mkdtempSync(join(tmpdir(), 'holdfast-killed-'))
+      root = quickFolder('holdfast-killed-')
       template = join(root, 'template.db')
       const db = driver.open(template)
       const backend = sqliteBackendWith(systemSeams, db)
@@ -100,6 +101,7 @@ process.exit(0)`
       const db = driver.open(file)
       try {
         expect(db.prepare('PRAGMA integrity_check').get()).toMatchObject({ integrity_check: 'ok' })
+        judgeRows(db)
         const backend = sqliteBackendWith(systemSeams, db)
         await judgeSteps(
           backend,

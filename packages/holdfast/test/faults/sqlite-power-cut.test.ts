@@ -4,8 +4,7 @@
  *
  * HOLDFAST_POWER_CUTS: how many cuts, instead of 600; HOLDFAST_POWER_CUT_SEED: which ones.
  */
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { thisHost } from '../../src/backends/sqlite/host.ts'
@@ -16,6 +15,7 @@ import { request } from '../../src/testkit/backend-harness.ts'
 import { type Children, openChildren } from '../support/child.ts'
 import { DiskModel, type DiskRecord, readLog } from '../support/disk-log.ts'
 import { type Disk, openDisk, whyNoDiskShim } from '../support/disk-shim.ts'
+import { quickFolder } from '../support/quick-folder.ts'
 import { childDrivers, childHead } from '../support/sqlite-child.ts'
 import {
   type Cut,
@@ -53,7 +53,7 @@ describe.skipIf(whyNot !== null).each(childDrivers)(
 
     beforeAll(async () => {
       children = await openChildren()
-      root = mkdtempSync(join(tmpdir(), 'holdfast-cut-'))
+      root = quickFolder('holdfast-cut-')
     })
 
     afterAll(async () => {

@@ -33,7 +33,8 @@ process.on('message', (message) => { if (message === 'end') isOver = true })
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms))
 process.send('ready')
 let sections = 0
-for (let index = process.pid; !isOver; index++) {
+// Whoever is asked to end still waits for its turn.
+for (let index = process.pid; !isOver || sections === 0; index++) {
   const lockName = 'n' + index % ${names}
   const lease = await locks.acquire(lockName).catch(unanswered)
   if (!lease) continue
@@ -43,9 +44,11 @@ for (let index = process.pid; !isOver; index++) {
     note({ lockName, token: String(lease.fencingToken), owner: lease.owner, at })
   }
   try {
-    for (let step = 0; step < 3; step++) {
+    // Some hold for longer than a TTL, by renewals.
+    const steps = index % 5 === 0 ? ${TTL_MS / 10} : 3
+    for (let step = 0; step < steps; step++) {
       certify()
-      await pause(index % 5)
+      await pause(index % 5 === 0 ? 15 : index % 5)
     }
     certify()
     sections += 1

@@ -6,6 +6,7 @@
  * must be there, must not be there, or may be either; never half of it.
  */
 import { expect } from 'vitest'
+import type { SqliteDatabase } from '../../src/clients/sqlite.ts'
 import type { AcquireRequest, Backend, Grant } from '../../src/core/backend.ts'
 import { request } from '../../src/testkit/backend-harness.ts'
 
@@ -121,6 +122,28 @@ export async function judgeSteps(
   if (next.kind !== 'granted') throw new Error('a name of nobody is held')
   is('raise', next.grant.fencingToken > RAISED_TO)
 }
+
+/**
+ * Whether the rows of one step came together: an owner is cancelled exactly where its entry is gone, and
+ * no token was drawn that nobody got. The backend alone does not tell, where it reads around a half.
+ */
+export function judgeRows(db: SqliteDatabase): void {
+  const [cancelled, kept, tombstone, revoked] = [
+    db.prepare(CANCELLED).get(named('cancel')),
+    db.prepare(HELD).get(named('cancel')),
+    db.prepare(CANCELLED).get(named('revoke')),
+    db.prepare(HELD).get(named('operator')),
+  ].map((row) => row !== undefined)
+  expect(cancelled, 'the cancelled owner, and its entry').not.toBe(kept)
+  expect(tombstone, 'the owner that an operator took over from').toBe(revoked)
+  const { counter, highest } = db.prepare(TOKENS).get() as Record<string, string>
+  expect([highest, String(RAISED_TO)], 'the counter').toContain(counter)
+}
+
+const CANCELLED = 'SELECT 1 FROM holdfast_cancelled WHERE owner = ?'
+const HELD = 'SELECT 1 FROM holdfast_locks WHERE owner = ?'
+const TOKENS = `SELECT CAST(counter AS TEXT) AS counter,
+  (SELECT CAST(max(fencing_token) AS TEXT) FROM holdfast_locks) AS highest FROM holdfast_meta`
 
 /** B5: gone and never granted again, or as before. */
 async function judgeCancelled(
