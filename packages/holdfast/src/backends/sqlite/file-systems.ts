@@ -47,10 +47,13 @@ export function refusedFileSystem(type: number): string | null {
  * @throws InvalidArgumentError when the file lies where several hosts may reach it.
  * @throws BackendUnavailableError when nothing can be told of its folder.
  */
-export async function checkFileSystem(path: string): Promise<void> {
+export async function checkFileSystem(
+  path: string,
+  typeOf: (path: string) => Promise<number> = typeOfFileSystem,
+): Promise<void> {
   let type: number
   try {
-    type = (await statfs(path)).type
+    type = await typeOf(path)
   } catch (error) {
     throw new BackendUnavailableError('down', `the file ${path} cannot be looked at`, {
       cause: error,
@@ -60,4 +63,8 @@ export async function checkFileSystem(path: string): Promise<void> {
   if (found === null) return
   const allowed = `a file on a disk of this host; ${found} may be shared with others, see networkFileSystem`
   throw new InvalidArgumentError('database', path, allowed)
+}
+
+async function typeOfFileSystem(path: string): Promise<number> {
+  return (await statfs(path)).type
 }

@@ -5,8 +5,9 @@
  * Q1. Only the first in the queue is granted a free name; whoever asks without waiting is not either
  *     while somebody waits.
  * Q2. A waiter that is known to be dead is passed over at once; one that is stopped, or of which nothing
- *     can be known, when its heartbeat ends: 2 s after it last asked, at most.
- * Q3. A place that is kept by asking costs a write every half second, not one for each time.
+ *     can be known, when its heartbeat ends: 2 s after its process last wrote it, at most.
+ * Q3. A place that is kept by asking costs a write every half second, not one for each time; and one write
+ *     keeps the places of all names for which this process sleeps.
  */
 import { prepared, type SqliteDatabase, type SqliteRow } from '../../clients/sqlite.ts'
 import { CLOCK_GRAIN_MS, type Host, isDead } from './host.ts'
@@ -53,6 +54,15 @@ export class Queue {
     this.#statements.stand.run(lockName, waiter, pid, startedAt, pidNamespace, endsAtMs)
     // Of names for which nobody asks any more.
     this.#statements.sweep.run(nowMs, SWEPT_PER_ASK)
+  }
+
+  /** Q3. Of the names for which somebody of this process sleeps, and so will ask again. */
+  keep(lockNames: readonly string[]): void {
+    const { pid, startedAt, pidNamespace } = this.#host
+    const nowMs = Math.ceil(this.#nowMs())
+    const endsAtMs = nowMs + HEARTBEAT_MS + CLOCK_GRAIN_MS
+    const names = JSON.stringify(lockNames)
+    this.#statements.keep.run(endsAtMs, names, pid, startedAt, pidNamespace, nowMs)
   }
 
   leave(lockName: string, waiter: string): boolean {
@@ -114,6 +124,12 @@ function statementsOf(db: SqliteDatabase, p: string) {
         (lock_name, waiter, pid, started_at, pid_namespace, ends_at_ms)
         VALUES (?, ?, ?, ?, ?, ?)
         ON CONFLICT (lock_name, waiter) DO UPDATE SET ends_at_ms = excluded.ends_at_ms`,
+    ),
+    // What has ended stays ended: whoever slept through its heartbeat has lost its place.
+    keep: prepared(
+      db,
+      `UPDATE ${p}queue SET ends_at_ms = ? WHERE lock_name IN (SELECT value FROM json_each(?))
+        AND pid = ? AND started_at = ? AND pid_namespace = ? AND ends_at_ms > ?`,
     ),
     leave: prepared(db, `DELETE FROM ${p}queue WHERE lock_name = ? AND waiter = ?`),
     all: prepared(

@@ -58,6 +58,8 @@ interface Opened {
   readonly wakeUps: SqliteWakeUps
 }
 
+/** Some milliseconds of work; more names than these write for themselves. */
+const KEPT_NAMES_MAX = 500
 const REFUSED: AcquireResult = { kind: 'held', retryAfterMs: null, holder: null }
 
 /**
@@ -244,12 +246,12 @@ class SqliteBackend implements Backend<HostCapabilities> {
     // Whoever cancelled this attempt does not listen any more: any answer but a grant will do.
     if (isCancelled) return REFUSED
     if (entry) {
-      if (waits) queue.stand(lockName, waiter)
+      if (waits) stand(opened, lockName, waiter)
       return refusalOf(records, entry)
     }
     const first = isQueued ? queue.first(lockName) : null
     if (first !== null && first.waiter !== waiter) {
-      if (waits) queue.stand(lockName, waiter)
+      if (waits) stand(opened, lockName, waiter)
       return { kind: 'held', retryAfterMs: records.overInMs(first.endsAtMs), holder: null }
     }
     if (first !== null) queue.leave(lockName, waiter)
@@ -347,6 +349,12 @@ function refusalOf(records: Records, entry: Entry): AcquireResult {
   const { holder, owner } = entry
   const fencingToken = owner === null ? null : entry.fencingToken
   return { kind: 'held', retryAfterMs: records.overInMs(entry.endsAtMs), holder, fencingToken }
+}
+
+/** With it the places of all other names for which this process sleeps: they would be written soon. */
+function stand({ queue, wakeUps }: Opened, lockName: string, waiter: string): void {
+  queue.keep(wakeUps.names(KEPT_NAMES_MAX))
+  queue.stand(lockName, waiter)
 }
 
 function fresh({ source, records }: Opened, request: AcquireRequest, sentAtMs: number): Grant {

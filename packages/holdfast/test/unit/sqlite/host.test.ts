@@ -1,0 +1,54 @@
+import { execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { expect, it, onTestFinished } from 'vitest'
+import { checkFileSystem, refusedFileSystem } from '../../../src/backends/sqlite/file-systems.ts'
+import { isDead, thisHost } from '../../../src/backends/sqlite/host.ts'
+
+const host = thisHost()
+const { pid, startedAt, pidNamespace } = host
+
+it('this process lives, and one of its pid that began at another time does not', () => {
+  expect(isDead(host, host)).toBe(false)
+  expect(isDead(host, { pid, startedAt: `${Number(startedAt) - 1}`, pidNamespace })).toBe(true)
+  // Nothing is known of when it began.
+  expect(isDead(host, { pid, startedAt: '', pidNamespace })).toBe(false)
+})
+
+it('a process that has ended is dead, and one of another pid namespace may live', () => {
+  const ended = Number(execFileSync('sh', ['-c', 'echo $$'], { encoding: 'utf8' }))
+  expect(isDead(host, { pid: ended, startedAt: '1', pidNamespace })).toBe(true)
+  expect(isDead(host, { pid: ended, startedAt: '1', pidNamespace: 'pid:[1]' })).toBe(false)
+  expect(isDead(host, { pid: ended, startedAt: '1', pidNamespace: '' })).toBe(false)
+})
+
+// Killed, but its parent has not asked for it: it has a pid still, and never asks for a lock again.
+it('a zombie is dead', async () => {
+  const parent = spawn('sh', ['-c', 'sleep 0 & echo $!; exec sleep 20'], {
+    stdio: ['ignore', 'pipe', 'ignore'],
+  })
+  onTestFinished(() => void parent.kill('SIGKILL'))
+  const [line] = await once(parent.stdout, 'data')
+  const zombie = { pid: Number(line), startedAt: '', pidNamespace }
+  for (let tries = 0; tries < 200 && !isDead(host, zombie); tries++) await sleep(50)
+  expect(isDead(host, zombie)).toBe(true)
+  expect(() => process.kill(zombie.pid, 0)).not.toThrow()
+})
+
+it('file systems that other hosts may share are refused by their type, disks are not', async () => {
+  const refused = [0x6969, 0xff534d42 | 0, 0x65735546, 0x00c36400, 0x01021997]
+  for (const type of refused) {
+    expect(refusedFileSystem(type)).not.toBeNull()
+    await expect(checkFileSystem('/mnt/locks.db', async () => type)).rejects.toMatchObject({
+      code: 'INVALID_ARGUMENT',
+      option: 'database',
+      value: '/mnt/locks.db',
+    })
+  }
+  // ext4, XFS, Btrfs, tmpfs, overlay, ZFS.
+  for (const type of [0xef53, 0x58465342, 0x9123683e, 0x01021994, 0x794c7630, 0x2fc12fc1]) {
+    expect(refusedFileSystem(type)).toBeNull()
+  }
+  await expect(checkFileSystem('/nowhere/at/all')).rejects.toMatchObject({ why: 'down' })
+  await checkFileSystem(process.cwd())
+})

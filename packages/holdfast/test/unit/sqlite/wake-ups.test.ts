@@ -1,0 +1,156 @@
+import { createHook } from 'node:async_hooks'
+import { setMaxListeners } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { SqliteWakeUps } from '../../../src/backends/sqlite/wake-ups.ts'
+import { systemSeams } from '../../../src/core/seams.ts'
+import { createLocks } from '../../../src/lock/lock.ts'
+import { sqliteBackend } from '../../../src/sqlite.ts'
+import { acquired, request } from '../../../src/testkit/backend-harness.ts'
+import { sqliteDrivers } from '../../support/sqlite-drivers.ts'
+import { LockFile } from '../../support/sqlite-locks.ts'
+
+const NAMES = 500
+const WAITING_MS = 6000
+
+/** Those that are open. */
+const watchers = new Set<number>()
+const hook = createHook({
+  init(id, kind) {
+    if (kind === 'FSEVENTWRAP') watchers.add(id)
+  },
+  destroy: (id) => void watchers.delete(id),
+})
+beforeAll(() => void hook.enable())
+afterAll(() => void hook.disable())
+
+async function until(what: string, isSo: () => boolean): Promise<void> {
+  for (let tries = 0; tries < 1000; tries++) {
+    if (isSo()) return
+    await sleep(10)
+  }
+  throw new Error(`never: ${what}`)
+}
+
+describe.each(sqliteDrivers())('sleepers on a lock file, with $name,', (driver) => {
+  let file: LockFile
+
+  beforeEach(() => {
+    file = new LockFile(driver)
+  })
+
+  afterEach(() => file.close())
+
+  // A watcher for each name would use up what the kernel gives to a user, 8,192 on many machines.
+  it('share one watcher, and none is left when nobody sleeps', async () => {
+    const [ours, theirs] = [file.backend(), file.backend({ synchronous: 'normal' })]
+    for (let index = 0; index < NAMES; index++) await acquired(theirs, `${index}`)
+    const before = watchers.size
+    const controller = new AbortController()
+    setMaxListeners(NAMES, controller.signal)
+    const sleepers = Array.from({ length: NAMES }, (_, index) =>
+      ours.wakeUp?.(`${index}`, controller.signal),
+    )
+    await sleep(50)
+    expect(watchers.size).toBe(before + 1)
+    controller.abort()
+    await Promise.all(sleepers)
+    await until('the watcher is closed', () => watchers.size === before)
+  })
+
+  it('are woken for the name that was released, and for no other', async () => {
+    const [ours, theirs] = [file.backend(), file.backend()]
+    const grants = [await acquired(theirs, 'a'), await acquired(theirs, 'b')]
+    const controller = new AbortController()
+    const woken: string[] = []
+    const sleepers = ['a', 'b'].map((name) =>
+      ours.wakeUp?.(name, controller.signal).then(() => woken.push(name)),
+    )
+    await sleep(100)
+    expect(woken).toEqual([])
+    if (grants[1]) await theirs.release(grants[1], 0)
+    await until('b is woken', () => woken.length > 0)
+    await sleep(200)
+    expect(woken).toEqual(['b'])
+    controller.abort()
+    await Promise.all(sleepers)
+  })
+
+  // Hundreds of contenders that each write to keep a place leave the disk no time for anything else.
+  it('keep their places by one write for all names, not one for each', async () => {
+    const theirs = file.backend({ synchronous: 'normal' })
+    const db = file.database()
+    let commits = 0
+    const counted = {
+      prepare: (sql: string) => db.prepare(sql),
+      exec: (sql: string) => {
+        if (sql === 'COMMIT') commits += 1
+        return db.exec(sql)
+      },
+    }
+    const locks = createLocks(sqliteBackend(counted, { synchronous: 'normal' }))
+    const names = Array.from({ length: 100 }, (_, index) => `${index}`)
+    for (const name of names) await acquired(theirs, name)
+    const waiting = names.map((name) => locks.acquire(name).catch((error) => error.code))
+    await until('all stand in the queue', () => file.rows('queue').length === names.length)
+    const before = commits
+    await sleep(WAITING_MS)
+    // Each for itself they are five times as many. On a slow machine all may ask late once.
+    expect(commits - before).toBeLessThan(2.5 * names.length)
+    await until('all stand there still', () => file.rows('queue').length === names.length)
+    await locks.close()
+    expect(new Set(await Promise.all(waiting))).toEqual(new Set(['CLOSED']))
+    await until('all places are given up', () => file.rows('queue').length === 0)
+  })
+
+  it('who are not first in the queue sleep on, until the first is gone', async () => {
+    const [ours, theirs] = [file.backend(), file.backend()]
+    const grant = await acquired(theirs, 'a')
+    await theirs.tryAcquire(request('a', { waits: true, waiter: 'first' }))
+    await ours.tryAcquire(request('a', { waits: true, waiter: 'second' }))
+    // To the others it is a process of another namespace, of which nothing can be known.
+    file.database().exec("UPDATE holdfast_queue SET pid_namespace = 'x' WHERE waiter = 'first'")
+    await theirs.release(grant, 0)
+    const controller = new AbortController()
+    let isWoken = false
+    const sleeper = ours.wakeUp?.('a', controller.signal).then(() => {
+      isWoken = true
+    })
+    await sleep(200)
+    expect(isWoken).toBe(false)
+    await theirs.stopWaiting?.('a', 'first')
+    await until('the second is woken', () => isWoken)
+    await sleeper
+  })
+})
+
+// inotify has none left, or the folder is not to be read: the poll is the guarantee.
+it('without a watcher a commit is seen by polling, and a database that fails wakes everybody', async () => {
+  let version = 1
+  let fails = false
+  const looks = {
+    version: () => {
+      if (fails) throw new Error('closed')
+      return version
+    },
+    free: (names: readonly string[]) => ({ ours: version > 1 ? [...names] : [], others: [] }),
+  }
+  const wakeUps = new SqliteWakeUps('/nowhere/at/all/locks.db', looks, () => systemSeams)
+  const { signal } = new AbortController()
+  let woken = 0
+  const note = (): void => {
+    woken += 1
+  }
+  const first = wakeUps.sleep('a', signal).then(note)
+  await sleep(100)
+  expect([watchers.size, woken]).toEqual([0, 0])
+  version = 2
+  await first
+  version = 1
+  const second = wakeUps.sleep('a', signal).then(note)
+  await sleep(100)
+  expect(woken).toBe(1)
+  fails = true
+  await second
+  expect(woken).toBe(2)
+})
