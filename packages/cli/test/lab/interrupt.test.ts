@@ -1,6 +1,9 @@
 import { readFileSync } from 'node:fs'
 import { afterEach, describe, expect, test } from 'vitest'
 import { StartedLab } from './fixtures/run-lab.ts'
+import { noSqlite } from './fixtures/sqlite.ts'
+
+if (noSqlite !== null) console.warn(`left out, runs without servers: ${noSqlite}`)
 
 let lab: StartedLab | undefined
 
@@ -9,14 +12,16 @@ afterEach(async () => {
   lab = undefined
 })
 
-/** Six workers, a Redis and a PostgreSQL with children of its own. */
+/** Eight workers; and a Redis, and a PostgreSQL with children of its own. */
+const WORKERS = 8
 const PROCESSES_MIN = 10
 
 /** In the middle of the rounds: at least one worker stands still by SIGSTOP. */
-async function startAndWaitForRounds(): Promise<StartedLab> {
-  const started = new StartedLab(['pause', '--rounds', '100', '--lanes', '4', '--json'])
+async function startAndWaitForRounds(where: readonly string[] = []): Promise<StartedLab> {
+  const started = new StartedLab([...where, 'pause', '--rounds', '100', '--lanes', '4', '--json'])
   lab = started
-  await started.until('workers at work', () => started.processes().length >= PROCESSES_MIN)
+  const count = where.length === 0 ? PROCESSES_MIN : WORKERS
+  await started.until('workers at work', () => started.processes().length >= count)
   await started.until('a stopped worker', () => started.processes().some(isStopped))
   return started
 }
@@ -37,18 +42,34 @@ describe('a run that is ended', () => {
     expect(started.leftovers()).toEqual([])
   })
 
-  test('by SIGKILL leaves no worker, and the next run sweeps its servers and folders', async () => {
-    // Nobody is left who could tidy up: workers end each other when the pipe breaks.
-    const started = await startAndWaitForRounds()
+  test.runIf(noSqlite === null)('without servers leaves no process and no file', async () => {
+    // A file of SQLite that somebody still has open is a folder that cannot be trusted to be gone.
+    const started = await startAndWaitForRounds(['--embedded'])
+    started.child.kill('SIGTERM')
+    expect(await started.ended).toMatchObject({ code: 143, stdout: '' })
+    expect(await started.survivors()).toEqual([])
+    expect(started.leftovers()).toEqual([])
+  })
+
+  test('by SIGKILL leaves no worker, and the next run sweeps its servers and folders', () =>
+    killAndSweep([]))
+
+  test.runIf(noSqlite === null)('by SIGKILL without servers: the next run sweeps its files', () =>
+    killAndSweep(['--embedded']),
+  )
+
+  /** Nobody is left who could tidy up: workers end each other when the pipe breaks. */
+  async function killAndSweep(where: readonly string[]): Promise<void> {
+    const started = await startAndWaitForRounds(where)
     const isWorker = ({ pid }: { pid: number }): boolean => commandOf(pid).includes('worker.js')
     const workers = started.processes().filter(isWorker)
-    expect(workers.length).toBeGreaterThanOrEqual(8)
+    expect(workers.length).toBeGreaterThanOrEqual(WORKERS)
     started.child.kill('SIGKILL')
     await started.ended
     await expect
       .poll(() => workers.filter(isWorker).length, { timeout: 20_000, interval: 50 })
       .toBe(0)
-    const next = new StartedLab(['unlock', '--rounds', '1', '--json'], {
+    const next = new StartedLab([...where, 'unlock', '--rounds', '1', '--json'], {
       env: { TMPDIR: started.tmp },
     })
     try {
@@ -58,7 +79,7 @@ describe('a run that is ended', () => {
     } finally {
       await next.clean()
     }
-  })
+  }
 })
 
 /** The kernel's word (proc(5)): the field after the name in brackets. */
