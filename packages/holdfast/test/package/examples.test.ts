@@ -80,6 +80,7 @@ const PRINTS: Readonly<Record<string, readonly RegExp[]>> = {
   'testing-late': [/^STALE_TOKEN 100$/],
   'testing-faults': [/^told before the TTL: true$/],
   watching: [/^2 held, the oldest since about \d+ s, 1 refused$/],
+  sqlite: [/^held report:daily$/],
   'sqlite-guard': [/^balance 101$/, /^applied$/, /^STALE_TOKEN$/],
   clients: [/^held, token \d{16}$/, /^held, token \d{16}$/],
 }

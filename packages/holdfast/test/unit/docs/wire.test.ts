@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest'
 import { markerKey, RedisKeys } from '../../../src/backends/redis/keys.ts'
+import { ddl } from '../../../src/backends/sqlite/schema.ts'
 import { ddlOf } from '../../../src/guards/postgres/schema.ts'
 import { readRepository } from '../tidy/repository.ts'
 import { pageOf, tableUnder } from './pages.ts'
@@ -26,6 +27,11 @@ it('the value is laid out as on the page of Redis', () => {
 
 it('the table is the one that migrate makes', () => {
   expect(/```sql\n([^`]+)```/.exec(page.text)?.[1]).toBe(ddlOf('holdfast'))
+})
+
+it('the tables of a lock file are those that the backend makes', () => {
+  const shown = [...page.text.matchAll(/```sql\n([^`]+)\n```/g)].map(([, sql]) => sql)
+  expect(shown).toContain(ddl('holdfast_').trim())
 })
 
 /** Each script by its constant, with what it takes and answers as an indented block. */
