@@ -44,7 +44,13 @@ export class Agenda {
     const entry: Entry = { dueMs, run, index: this.#heap.length }
     this.#heap.push(entry)
     this.#rise(entry)
-    this.#arm()
+    try {
+      this.#arm()
+    } catch (error) {
+      // A caller's clock threw: whoever adds it is told, and then it must not run after all.
+      this.cancel(entry)
+      throw error
+    }
     if (this.#isDormant) this.#keepAlive(true)
     return entry
   }
@@ -77,11 +83,13 @@ export class Agenda {
   #arm(): void {
     const first = this.#heap[0]
     if (first === undefined || first.dueMs >= this.#armedForMs) return
+    const delayMs = first.dueMs - this.#seams.nowMs()
+    // The new one first: where the clock throws, the one for what was due before stays.
+    const disarm = this.#seams.after(delayMs, () => this.#fire(), this.#keepsAlive)
     this.#disarm?.()
+    this.#disarm = disarm
     this.#isDormant = false
     this.#armedForMs = first.dueMs
-    const delayMs = first.dueMs - this.#seams.nowMs()
-    this.#disarm = this.#seams.after(delayMs, () => this.#fire(), this.#keepsAlive)
   }
 
   #fire(): void {

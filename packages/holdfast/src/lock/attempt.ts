@@ -133,7 +133,7 @@ export class Attempt {
   readonly #context: Context
   readonly #asked: Asked
   readonly #asker: Asker
-  readonly #endTimer: () => void
+  #endTimer: () => void = () => undefined
   #isSettled = false
 
   constructor(
@@ -152,9 +152,15 @@ export class Attempt {
       (result) => this.#onResult(result),
       (error: unknown) => this.#onError(error),
     )
-    this.#endTimer = patientTimer(context, context.waiting, timeoutMs, this.#asked.from.nowMs, () =>
-      this.abandon(new OutcomeUnknownError(`no answer within ${Math.round(timeoutMs)} ms`)),
-    )
+    const noAnswer = (): void =>
+      this.abandon(new OutcomeUnknownError(`no answer within ${Math.round(timeoutMs)} ms`))
+    const { nowMs } = this.#asked.from
+    try {
+      this.#endTimer = patientTimer(context, context.waiting, timeoutMs, nowMs, noAnswer)
+    } catch (error) {
+      // A caller's clock threw, after the request had left (A3).
+      this.abandon(error)
+    }
   }
 
   /** After so many milliseconds without an answer it ends by itself. */

@@ -33,10 +33,19 @@ export function bounded<T>(context: Context, request: Request<T>): Promise<T> {
     const fromMs = context.seams.nowMs()
     // Sent first: what else has to be done is done while the store works.
     const asked = started(request.ask)
-    const endTimer = patientTimer(context, agenda, request.timeoutMs, fromMs, () => {
+    const giveUp = (error: unknown): void => {
       waiting = false
-      reject(request.onTimeout())
-    })
+      reject(error)
+    }
+    let endTimer = (): void => undefined
+    try {
+      endTimer = patientTimer(context, agenda, request.timeoutMs, fromMs, () =>
+        giveUp(request.onTimeout()),
+      )
+    } catch (error) {
+      // A caller's clock threw, after the request had left: as if it had timed out.
+      giveUp(error)
+    }
     asked.then(
       (answer) => {
         endTimer()

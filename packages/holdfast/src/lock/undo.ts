@@ -93,10 +93,15 @@ export class Undo {
       () => {
         const nextMs = seams.nowMs() + delayMs
         if (this.#stopped || !retries || nextMs > job.untilMs) return this.#endJob()
-        agenda.add(nextMs, () => {
-          if (this.#stopped) return this.#endJob()
-          this.#try(job, retries, Math.min(2 * delayMs, RETRY_MS_MAX))
-        })
+        try {
+          agenda.add(nextMs, () => {
+            if (this.#stopped) return this.#endJob()
+            this.#try(job, retries, Math.min(2 * delayMs, RETRY_MS_MAX))
+          })
+        } catch {
+          // A caller's clock threw, and nobody is left to be told.
+          this.#endJob()
+        }
       },
     )
   }

@@ -53,6 +53,28 @@ describe('the agenda', () => {
     )
   })
 
+  // Armed in its books for a time at which no timer would fire, it never ran anything again.
+  it('tells whoever adds when the clock throws, and goes on with the rest', async () => {
+    const clock = createVirtualClock()
+    const seams = seamsOf(clock)
+    let isBroken = false
+    const after: typeof seams.after = (...args) => {
+      if (isBroken) throw new Error('no timer')
+      return seams.after(...args)
+    }
+    const agenda = new Agenda({ ...seams, after }, true)
+    const ran: string[] = []
+    agenda.add(clock.nowMs() + 100, () => ran.push('before'))
+    isBroken = true
+    expect(() => agenda.add(clock.nowMs() + 50, () => ran.push('refused'))).toThrow('no timer')
+    expect(agenda.size).toBe(1)
+    isBroken = false
+    await clock.advance(100)
+    agenda.add(clock.nowMs() + 70, () => ran.push('after'))
+    await clock.advance(100)
+    expect(ran).toEqual(['before', 'after'])
+  })
+
   // Ten thousand timers cost more than ten thousand leases.
   it('arms one timer for any number of entries', () => {
     const clock = createVirtualClock()

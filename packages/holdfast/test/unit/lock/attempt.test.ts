@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { memoryBackendWith } from '../../../src/backends/memory/memory.ts'
 import type { AcquireResult, Backend } from '../../../src/core/backend.ts'
 import type { LossReason } from '../../../src/core/errors.ts'
@@ -50,6 +50,35 @@ describe('an attempt', () => {
     await clock.advance(1)
     expect(events).toEqual(['cancelled'])
     expect(await store.inspect('late')).toBeNull()
+  })
+
+  // A clock of the caller's threw when the time-out was set: the request had left, its grant came, and
+  // stayed in the store for its whole TTL.
+  it('is taken back when the clock cannot set its time-out', async () => {
+    for (const throws of [1, 2, 3, Number.POSITIVE_INFINITY]) {
+      const clock = createVirtualClock({ jitter: 0 })
+      const seams = seamsOf(clock)
+      let left = 0
+      const after: typeof seams.after = (...args) => {
+        if (left-- > 0) throw new Error('no timer')
+        return seams.after(...args)
+      }
+      const store = memoryBackendWith(seams)
+      const asked = vi.spyOn(store, 'tryAcquire')
+      const locks = createLocksWith({ ...seams, after }, store)
+      left = throws
+      await expect(locks.tryAcquire('k', { ttlMs: 1000 })).rejects.toThrow('no timer')
+      expect(asked).toHaveBeenCalledTimes(1)
+      left = 0
+      await clock.advance(1)
+      expect(await store.inspect('k')).toBeNull()
+      // What was added while it threw must not keep later timers from being set.
+      const lease = await locks.acquire('k', { ttlMs: 1000 })
+      await clock.advance(3000)
+      expect(lease.isHeld).toBe(true)
+      await locks.close()
+      expect(await store.inspect('k')).toBeNull()
+    }
   })
 
   it('returns a grant with just the least rest of validity', async () => {
