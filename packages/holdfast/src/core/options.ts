@@ -313,6 +313,8 @@ export function readListOptions(options: unknown): { prefix: string; limit: numb
 
 export function checkRevoke(seen: unknown): RevokeOptions {
   checkShape(seen, 'seen')
+  // Before the reason, or one that is misspelt would be told as missing.
+  checkNames(seen as object, ['fencingToken', 'foreignOwner', 'reason'])
   const { fencingToken, foreignOwner, reason } = seen as Record<string, unknown>
   if (text('reason', reason, REASON_BYTES_MAX) === undefined || reason === '') {
     throw new InvalidArgumentError('reason', reason, `text of 1 to ${REASON_BYTES_MAX} bytes`)

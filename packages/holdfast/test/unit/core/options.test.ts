@@ -173,6 +173,9 @@ describe('list and revoke', () => {
     expect(failureOf(() => readListOptions({ prefix: 5 })).option).toBe('prefix')
     expect(failureOf(() => readListOptions({ prefx: 'a' })).option).toBe('prefx')
     expect(failureOf(() => checkRevoke({ fencingToken: 1n })).option).toBe('reason')
+    const misspelt = failureOf(() => checkRevoke({ fencingToken: 1n, reson: 'x' }))
+    expect(misspelt.option).toBe('reson')
+    expect(misspelt.message).toContain('reason')
     expect(failureOf(() => checkRevoke({ fencingToken: 1, reason: 'x' })).option).toBe(
       'fencingToken',
     )
