@@ -109,13 +109,23 @@ describe.each(KINDS)('%s: a lock that replicas must confirm', (kind) => {
     if (passed?.kind !== 'handed-over') throw new Error('not handed over')
     expect((await copy.get('lock:k'))?.slice(4, 26)).toBe(passed.grant.owner)
     expect((await backend.tryAcquire(request('k'))).kind).toBe('held')
-    expect(await backend.release(passed.grant, 0)).toBe('released')
+    const seen = { fencingToken: passed.grant.fencingToken, reason: 'test' }
+    const taken = await backend.revoke(request('k'), seen)
+    expect((await copy.get('lock:k'))?.slice(4, 26)).toBe(taken?.owner)
+    expect(await backend.release(passed.grant, 0)).toBe('not-held')
   })
 
   it('is given back when they do not, and the call says so', async () => {
     const backend = backendOf(await open(kind), HASTY)
-    const held = await acquired(backendOf(await open(kind), PATIENT), 'held')
+    const patient = backendOf(await open(kind), PATIENT)
+    const held = await acquired(patient, 'held')
+    const stuck = await acquired(patient, 'stuck')
     cutOff()
+    // A replica that is promoted now would bring back the holder that an operator has just removed.
+    const seen = { fencingToken: stuck.fencingToken, reason: 'test' }
+    const revoking = backend.revoke(request('stuck'), seen)
+    await expect(revoking).rejects.toMatchObject({ code: 'OUTCOME_UNKNOWN', cause: tooFew })
+    expect(await redis.exists('lock:stuck')).toBe(0)
     const asked = request('k')
     await expect(backend.tryAcquire(asked)).rejects.toMatchObject(tooFew)
     expect(await redis.exists('lock:k')).toBe(0)

@@ -41,7 +41,8 @@ export type RedisOptions = Options<{
   /**
    * A lock is granted or renewed only once `count` replicas confirm that they have it, within
    * `timeoutMs`; else it is given back, and the call rejects. `count`: 1 to 100. `timeoutMs`: 1 to
-   * 1,000 milliseconds, 100 by default; the connection serves nothing else meanwhile. It makes the
+   * 1,000 milliseconds, 100 by default; the connection serves nothing else meanwhile. No `ttlMs` may be
+   * shorter than ten times `timeoutMs`: a renewal waits for its answer for a tenth of the TTL. It makes the
    * loss of a lock by a failover less likely; it is no guarantee. Costs one round trip more. Not for a
    * cluster. By default nobody confirms anything.
    */
@@ -63,6 +64,9 @@ const CONFIRMATION_MS_DEFAULT = 100
 /** Half of the longest that a request may take. */
 const CONFIRMATION_MS_MAX = 1000
 
+/** Of what a renewal takes at most, a tenth of the TTL, the confirmation may take all. */
+const CONFIRMATIONS_PER_TTL = 10
+
 export type ReplicasSettings = Readonly<{ count: number; timeoutMs: number }>
 
 export interface RedisSettings {
@@ -70,6 +74,7 @@ export interface RedisSettings {
   readonly subscriber: RedisSubscriber | false | undefined
   readonly sourceId: string
   readonly onEmpty: 'fresh' | 'wait'
+  readonly ttlMsMin: number
   readonly ttlMsMax: number
   readonly replicas: ReplicasSettings | null
 }
@@ -90,14 +95,22 @@ export function readRedisOptions(options: RedisOptions, isCluster = false): Redi
   if (isCluster && onEmpty === 'wait') {
     throw new InvalidArgumentError('onEmpty', onEmpty, "'fresh', for a client of a cluster")
   }
-  const { ttlMsMax = onEmpty === 'wait' ? WAITING_TTL_MS_MAX : TTL_MS_MAX } = options
+  const { ttlMsMax: given = onEmpty === 'wait' ? WAITING_TTL_MS_MAX : TTL_MS_MAX } = options
+  const ttlMsMax = whole('ttlMsMax', given, TTL_MS_MIN, TTL_MS_MAX)
+  const replicas = readReplicas(options.replicas, isCluster)
+  const ttlMsMin = Math.max(TTL_MS_MIN, CONFIRMATIONS_PER_TTL * (replicas?.timeoutMs ?? 0))
+  if (replicas !== null && ttlMsMin > ttlMsMax) {
+    const allowed = `at most a tenth of ttlMsMax (${ttlMsMax})`
+    throw new InvalidArgumentError('replicas.timeoutMs', replicas.timeoutMs, allowed)
+  }
   return {
     keyPrefix: shortText('keyPrefix', keyPrefix),
     subscriber: readSubscriber(subscriber),
     sourceId: shortText('sourceId', sourceId),
     onEmpty,
-    ttlMsMax: whole('ttlMsMax', ttlMsMax, TTL_MS_MIN, TTL_MS_MAX),
-    replicas: readReplicas(options.replicas, isCluster),
+    ttlMsMin,
+    ttlMsMax,
+    replicas,
   }
 }
 

@@ -37,7 +37,6 @@ import {
   type LossReason,
 } from '../../core/errors.ts'
 import type { Warning } from '../../core/events.ts'
-import { TTL_MS_MIN } from '../../core/options.ts'
 import { onAdoptSeams, type Seams, systemSeams } from '../../core/seams.ts'
 import { started } from '../../core/started.ts'
 import { checkToken, parseToken, TOKEN_MAX } from '../../core/token.ts'
@@ -129,7 +128,7 @@ class RedisBackend implements Backend {
       lossNotice: 'before',
       order: 'queue-per-process',
       wakeUp: open ? 'push' : 'poll',
-      ttlMsMin: limits.ttlMsMin ?? TTL_MS_MIN,
+      ttlMsMin: limits.ttlMsMin ?? settings.ttlMsMin,
       ttlMsMax: settings.ttlMsMax,
     }
     confirmed(this, client, scripts.family, settings)

@@ -1,9 +1,9 @@
 /**
  * Grants and renewals that count only once enough replicas have them (WAIT).
  *
- * Guarantee: a grant is returned, and a renewal moves the deadline, only after `count` replicas have
- * confirmed that they have the lock, in one piece with a look that it is still there. An unconfirmed
- * grant is cancelled before the caller is told.
+ * Guarantee: a grant is returned, an operator's by a revoke too, and a renewal moves the deadline, only
+ * after `count` replicas have confirmed that they have the lock, in one piece with a look that it is still
+ * there. An unconfirmed grant is cancelled before the caller is told.
  *
  * Does not guarantee: that a failover keeps the lock. WAIT makes nothing synchronous; a replica may
  * confirm and lose its data, and another one than those that confirmed may be promoted.
@@ -41,55 +41,78 @@ export function confirmed(
     const allowed = 'not given for a client without pipelines'
     throw new InvalidArgumentError('replicas', replicas, allowed)
   }
-  confirmByReplicas(backend, pipeline, keyPrefix, replicas)
+  const confirmations = new Confirmations(backend, pipeline, keyPrefix, replicas)
+  confirmByReplicas(backend, confirmations, replicas.count)
 }
 
-function confirmByReplicas(
-  backend: Backend,
-  pipeline: RedisPipeline,
-  keyPrefix: string,
-  { count, timeoutMs }: ReplicasSettings,
-): void {
-  const tryAcquire = backend.tryAcquire.bind(backend)
-  const handOver = backend.handOver?.bind(backend)
-  const renew = backend.renew.bind(backend)
+/** Whose lock is asked about. */
+type Held = Pick<Grant, 'lockName' | 'owner'>
 
-  const confirmedCount = async (grant: Pick<Grant, 'lockName' | 'owner'>): Promise<number> => {
-    const keys = [keyPrefix + grant.lockName]
-    const args = [ownerMark(grant.owner)]
-    const [owns, confirmed] = await pipeline.runAndWait(OWNS, keys, args, count, timeoutMs)
+class Confirmations {
+  readonly #backend: Backend
+  readonly #pipeline: RedisPipeline
+  readonly #keyPrefix: string
+  readonly #settings: ReplicasSettings
+
+  constructor(
+    backend: Backend,
+    pipeline: RedisPipeline,
+    keyPrefix: string,
+    settings: ReplicasSettings,
+  ) {
+    this.#backend = backend
+    this.#pipeline = pipeline
+    this.#keyPrefix = keyPrefix
+    this.#settings = settings
+  }
+
+  async of({ lockName, owner }: Held): Promise<number> {
+    const { count, timeoutMs } = this.#settings
+    const [keys, args] = [[this.#keyPrefix + lockName], [ownerMark(owner)]]
+    const [owns, confirmed] = await this.#pipeline.runAndWait(OWNS, keys, args, count, timeoutMs)
     return Number(owns) === 1 ? confirmed : 0
   }
-  const words = (confirmed: number): string =>
-    `${confirmed} of ${count} replicas confirmed within ${timeoutMs} ms`
-  const cancel = async (lockName: string, owner: string): Promise<void> => {
-    try {
-      await backend.cancel(lockName, owner)
-    } catch (error) {
-      throw new OutcomeUnknownError('a lock that was not confirmed is there', { cause: error })
-    }
+
+  words(confirmed: number): string {
+    const { count, timeoutMs } = this.#settings
+    return `${confirmed} of ${count} replicas confirmed within ${timeoutMs} ms`
   }
+
   /** @returns Why the grant does not count; it is given back then. Null when it counts. */
-  const refusal = async (
-    grant: Pick<Grant, 'lockName' | 'owner'>,
-  ): Promise<BackendUnavailableError | null> => {
+  async refusal(held: Held): Promise<BackendUnavailableError | null> {
     let why: BackendUnavailableError
     try {
-      const confirmed = await confirmedCount(grant)
-      if (confirmed >= count) return null
-      why = new BackendUnavailableError('no-quorum', `${words(confirmed)}; the lock was given back`)
+      const confirmed = await this.of(held)
+      if (confirmed >= this.#settings.count) return null
+      const words = `${this.words(confirmed)}; the lock was given back`
+      why = new BackendUnavailableError('no-quorum', words)
     } catch (error) {
       if (!(error instanceof BackendUnavailableError)) throw error
       why = error
     }
-    await cancel(grant.lockName, grant.owner)
+    await this.#cancel(held)
     return why
   }
+
+  async #cancel({ lockName, owner }: Held): Promise<void> {
+    try {
+      await this.#backend.cancel(lockName, owner)
+    } catch (error) {
+      throw new OutcomeUnknownError('a lock that was not confirmed is there', { cause: error })
+    }
+  }
+}
+
+function confirmByReplicas(backend: Backend, confirmations: Confirmations, count: number): void {
+  const tryAcquire = backend.tryAcquire.bind(backend)
+  const handOver = backend.handOver?.bind(backend)
+  const renew = backend.renew.bind(backend)
+  const revoke = backend.revoke.bind(backend)
 
   backend.tryAcquire = async (request) => {
     const result = await tryAcquire(request)
     if (result.kind !== 'granted') return result
-    const why = await refusal(request)
+    const why = await confirmations.refusal(request)
     if (why === null) return result
     throw why
   }
@@ -97,16 +120,26 @@ function confirmByReplicas(
     const result = await renew(grant, ttlMs)
     if (result.kind !== 'renewed') return result
     // Whatever goes wrong now, the entry has its new time already.
-    const confirmed = await confirmedCount(grant).catch((cause) => {
+    const confirmed = await confirmations.of(grant).catch((cause) => {
       throw new OutcomeUnknownError('no replica was heard of the renewal', { cause })
     })
     if (confirmed >= count) return result
-    throw new OutcomeUnknownError(`only ${words(confirmed)} that they have the renewal`)
+    throw new OutcomeUnknownError(
+      `only ${confirmations.words(confirmed)} that they have the renewal`,
+    )
+  }
+  backend.revoke = async (request, seen) => {
+    const grant = await revoke(request, seen)
+    if (grant === null) return null
+    const cause = await confirmations.refusal(grant)
+    if (cause === null) return grant
+    // A replica that is promoted now still names the holder.
+    throw new OutcomeUnknownError('the lock was revoked, but not for replicas', { cause })
   }
   if (handOver === undefined) return
   backend.handOver = async (grant, next, evenIfWanted) => {
     const result = await handOver(grant, next, evenIfWanted)
     if (result.kind !== 'handed-over') return result
-    return (await refusal(next)) === null ? result : { kind: 'freed' }
+    return (await confirmations.refusal(next)) === null ? result : { kind: 'freed' }
   }
 }

@@ -10,6 +10,7 @@ import { describe, expect, it } from 'vitest'
 import { scriptsOf } from '../../../src/clients/redis.ts'
 import { clientOptionWarnings } from '../../../src/clients/redis-client-options.ts'
 import { InvalidArgumentError } from '../../../src/core/errors.ts'
+import { createLocks } from '../../../src/index.ts'
 import {
   type RedisClient,
   type RedisOptions,
@@ -146,6 +147,21 @@ describe('options of the backend', () => {
     expect(longest({ onEmpty: 'wait' })).toBe(60_000)
     expect(longest({ onEmpty: 'wait', ttlMsMax: 5000 })).toBe(5000)
     expect(longest({ ttlMsMax: 5000 })).toBe(5000)
+  })
+
+  // A renewal is given up after a tenth of the TTL: with a longer wait for replicas none was ever
+  // confirmed, and every lease was lost.
+  it('bound the TTL from below by the time that replicas get', () => {
+    const shortest = (options: RedisOptions): number =>
+      redisBackend(new Redis(LAZY), options).capabilities.ttlMsMin
+    expect(shortest({})).toBe(100)
+    expect(shortest({ replicas: { count: 1 } })).toBe(1000)
+    expect(shortest({ replicas: { count: 1, timeoutMs: 5 } })).toBe(100)
+    const slow = redisBackend(new Redis(LAZY), { replicas: { count: 1, timeoutMs: 500 } })
+    expect(() => createLocks(slow, { ttlMs: 4999 })).toThrow(/^ttlMs is 4999.* 5000 /)
+    createLocks(slow, { ttlMs: 5000 })
+    const options = { ttlMsMax: 4999, replicas: { count: 1, timeoutMs: 500 } }
+    expect(() => redisBackend(new Redis(LAZY), options)).toThrow(/^replicas.timeoutMs is 500.*4999/)
   })
 
   it('that are undefined are not given', () => {
