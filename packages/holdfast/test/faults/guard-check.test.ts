@@ -90,15 +90,10 @@ describe('check', () => {
     const table = 'single.fences'
     const quotedTable = '"single".fences'
     const [to, from] = [`TO ${quoted(role)}`, `FROM ${quoted(role)}`]
-    const faults: [broken: string, problem: string, repair: string | null][] = [
+    const faults: [broken: string, problems: string | string[], repair: string | null][] = [
       [
         `ALTER TABLE ${table} DROP CONSTRAINT fences_check`,
         `${quotedTable} has no check "fences_check"`,
-        null,
-      ],
-      [
-        `ALTER TABLE ${table} DROP CONSTRAINT fences_pkey`,
-        `${quotedTable} has no primary key on "resource"`,
         null,
       ],
       [
@@ -127,22 +122,25 @@ describe('check', () => {
         `ALTER TABLE ${table} ALTER COLUMN op TYPE text`,
       ],
     ]
-    // Unique, and of no use to the claim: not over every row, not alone, and not at once.
+    // Unique, and of no use to the claim: not over every row, not alone; and at last not at once.
     const missing = `${quotedTable} has no primary key on "resource"`
     const dropped = `ALTER TABLE ${table} DROP CONSTRAINT fences_pkey`
     faults.push(
+      [dropped, missing, null],
       [`${dropped}; CREATE UNIQUE INDEX own ON ${table} (resource) WHERE token > 1`, missing, null],
       [`${dropped}; CREATE UNIQUE INDEX own ON ${table} (resource, owner)`, missing, null],
-      [
-        `${dropped}, ADD CONSTRAINT own UNIQUE (resource) DEFERRABLE`,
-        missing,
-        `ALTER TABLE ${table} DROP CONSTRAINT own, ADD PRIMARY KEY (resource)`,
-      ],
+    )
+    // Even beside a good key.
+    const own = `ADD CONSTRAINT own UNIQUE (resource) DEFERRABLE`
+    const deferrable = `${quotedTable} has a deferrable constraint "own" on "resource", beside which no claim works`
+    faults.push(
+      [`ALTER TABLE ${table} ${own}`, deferrable, null],
+      [`${dropped}, ${own}`, [deferrable, missing], null],
     )
     for (const [broken, problem, repair] of faults) {
       await admin.query(broken)
       const { problems, ddl } = await guard.check()
-      expect(problems).toEqual([problem])
+      expect(problems).toEqual([problem].flat())
       await admin.query(repair ?? ddl)
       expect(await guard.check()).toEqual({ schemaVersion: 1, problems: [], ddl: '' })
       expect(await guard.claim(fenced(broken, 5n)), broken).toEqual({ seq: 1n })

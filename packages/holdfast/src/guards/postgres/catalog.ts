@@ -23,6 +23,8 @@ export type TableFacts = Readonly<{
   checks: readonly string[]
   /** Columns that are unique by themselves, each in an index over the whole table, at every moment. */
   unique: readonly string[]
+  /** Constraints over one column alone, unique but not at every moment: their names by the column's. */
+  deferrable: ReadonlyMap<string, string>
 }>
 
 const LISTED = `
@@ -51,6 +53,13 @@ const UNIQUE = `
   FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
   WHERE i.indrelid = CAST($1 AS oid) AND i.indisunique AND i.indisvalid AND i.indimmediate
     AND i.indnkeyatts = 1 AND i.indpred IS NULL`
+
+const DEFERRABLE = `
+  SELECT a.attname AS name, c.conname AS constraint
+  FROM pg_constraint c JOIN pg_attribute a ON a.attrelid = c.conrelid AND a.attnum = c.conkey[1]
+  WHERE c.conrelid = CAST($1 AS oid) AND c.contype IN ('p', 'u') AND c.condeferrable
+    AND cardinality(c.conkey) = 1
+  ORDER BY c.conname DESC`
 
 /**
  * @param schema Null: wherever the session's search path finds the table.
@@ -88,6 +97,9 @@ export async function tableFacts(
     columns: new Map(columns),
     checks: await namesOf(CHECKS),
     unique: await namesOf(UNIQUE),
+    deferrable: new Map(
+      (await ask(DEFERRABLE, oid)).map((row) => [String(row['name']), String(row['constraint'])]),
+    ),
   }
 }
 

@@ -95,6 +95,15 @@ function lookAtFences(
     )
   }
   lookAtColumns(findings, table, facts, FENCES_COLUMNS, [])
+  const deferrable = facts.deferrable.get('resource')
+  if (deferrable !== undefined) {
+    // INSERT … ON CONFLICT (resource) takes every unique index on the column, and refuses with 55000
+    // when one of them is checked later (PostgreSQL 15).
+    findings.add(
+      `${table} has a deferrable constraint "${deferrable}" on "resource", beside which no claim works`,
+      `ALTER TABLE ${table} DROP CONSTRAINT ${quoteIdentifier(deferrable)};\n`,
+    )
+  }
   if (!facts.unique.includes('resource')) {
     findings.add(
       `${table} has no primary key on "resource"`,
