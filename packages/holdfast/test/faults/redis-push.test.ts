@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises'
+import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { createClient } from 'redis'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -304,6 +304,20 @@ describe('a wake-up', () => {
   })
 })
 
+/** What is answered with the first thing that was sent: before, and not after, the answer to a PING behind it. */
+async function inOneTrip<T>(client: Redis, asked: Promise<T>): Promise<T> {
+  let isAnswered = false
+  const end = (): void => {
+    isAnswered = true
+  }
+  asked.then(end, end)
+  await client.ping()
+  // Both answers may come in one piece, and the PING's is handed on with fewer steps.
+  await turn()
+  expect(isAnswered).toBe(true)
+  return asked
+}
+
 describe('asking once', () => {
   // B064: a try without waiting went through the lock of the subscriptions, and waited there.
   it('is one round trip, while 500 contenders subscribe and sleep', async () => {
@@ -323,17 +337,14 @@ describe('asking once', () => {
     const sleepers: Sleeper[] = []
     for (let index = 0; index < 500; index++)
       sleepers.push(sleeper(ours, index % 2 ? 'k' : `k${index}`))
-    const tookMs: number[] = []
+    // The server has met every script.
+    await ours.release(granted(await ours.tryAcquire(request('first'))), 0)
     for (let index = 0; index < 50; index++) {
-      const startedAtMs = performance.now()
-      expect((await ours.tryAcquire(request('k'))).kind).toBe('held')
-      const grant = granted(await ours.tryAcquire(request(`free${index}`)))
-      await ours.release(grant, 0)
-      tookMs.push(performance.now() - startedAtMs)
+      const name = `free${index}`
+      expect((await inOneTrip(client as Redis, ours.tryAcquire(request('k')))).kind).toBe('held')
+      const grant = granted(await inOneTrip(client as Redis, ours.tryAcquire(request(name))))
+      await inOneTrip(client as Redis, ours.release(grant, 0))
     }
-    tookMs.sort((a, b) => a - b)
-    // Three round trips; the median, because the machine may be busy.
-    expect(tookMs[25]).toBeLessThan(150)
     await theirs.release(held, 0)
   })
 })
