@@ -6,6 +6,7 @@
  * everything else; a figure near its bar is no proof. It is told and never fails a run.
  */
 import type { Row } from './rows.ts'
+import { median } from './statistics.ts'
 
 /** A figure this near to its bar counts only if no run was on the other side. */
 const NEAR = 0.05
@@ -71,7 +72,7 @@ function claimsOf(row: Row, rows: readonly Row[]): Claim[] {
     case '3-processes':
       return shareClaims(row)
     case 'transaction':
-      return transactionClaims(row)
+      return transactionClaims(row, rows)
     case 'sqlite':
       return fileClaims(row)
     case 'sqlite-8-processes':
@@ -149,8 +150,10 @@ function shareClaims({ smallestShare }: Row): Claim[] {
 }
 
 const PLAIN = 'a plain transaction'
+/** Both are bounded by the same three time-outs. */
+const BOUNDED = 'with time-outs'
 
-function transactionClaims(row: Row): Claim[] {
+function transactionClaims(row: Row, rows: readonly Row[]): Claim[] {
   const { client, variant, requestsEach } = row
   if (client === 'pg, pipeline') return [p50Claim(row, `${PLAIN} without pipeline`, 0.95)]
   // What the others come to has no bar of its own.
@@ -158,7 +161,7 @@ function transactionClaims(row: Row): Claim[] {
   const claims =
     variant === 'guard.update'
       ? [p50Claim(row, `${PLAIN} (column form)`, 1.04)]
-      : [p50Claim(row, PLAIN, 1.12, 1.18)]
+      : boundedClaims(row, rows)
   if (requestsEach !== null) {
     claims.push(atMost(`round trips of ${variant}; plain: 4`, 4, requestsEach, requestsEach))
   }
@@ -177,6 +180,18 @@ function fileCrowdClaims({ variant, longestWaitRounds, jain, smallestShare }: Ro
     atLeast("Jain's index", 0.99, jain, jain),
     atLeast('smallest share, of a fair one', 0.5, smallestShare, smallestShare),
   ]
+}
+
+/** What guards the row also bounds the holder; what it costs is told of a plain one that is bounded too. */
+function boundedClaims(row: Row, rows: readonly Row[]): Claim[] {
+  const plain = rows.find(
+    ({ group, client, variant }) =>
+      group === row.group && client === row.client && variant === BOUNDED,
+  )
+  if (plain === undefined) return []
+  const ratios = row.p50MsOfRuns.map((p50Ms, run) => p50Ms / (plain.p50MsOfRuns[run] ?? 0))
+  const what = `p50, as a multiple of ${PLAIN} with the same time-outs`
+  return [atMost(what, 1.12, median(ratios), Math.max(...ratios), 1.18)]
 }
 
 function atMost(

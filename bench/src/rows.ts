@@ -28,6 +28,8 @@ export interface Row {
   readonly count: number
   readonly ratioSpread: Spread
   readonly p50RatioSpread: Spread
+  /** The medians of the single runs, in their order: rows of one run can be compared with each other. */
+  readonly p50MsOfRuns: readonly number[]
   readonly longestMs: number
   readonly longestWaitRounds: number
   /** Of all runs together, because a short one ends in the middle of a round. */
@@ -77,6 +79,7 @@ function rowOf(group: string, { entry, runs }: Measured, reference: Measured): R
     count: runs.reduce((sum, { count }) => sum + count, 0),
     ratioSpread: spreadOf(ratios),
     p50RatioSpread: spreadOf(p50Ratios),
+    p50MsOfRuns: runs.map((run) => run.p50Ms),
     longestMs: Math.max(...runs.map((run) => run.longestMs)),
     longestWaitRounds: of((run) => run.longestRounds),
     shares: shares.length === 0 ? null : shares,

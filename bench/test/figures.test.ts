@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { verdictOf } from '../src/bars.ts'
+import { barsOf, verdictOf } from '../src/bars.ts'
 import { sampleOf } from '../src/contend.ts'
 import { type Entry, type Measured, measure, type Sample } from '../src/measure.ts'
 import { rowsOf } from '../src/rows.ts'
@@ -41,6 +41,28 @@ function entry(who: string, slice: () => Sample): Entry {
 function sample(pairMs: number): Sample {
   return { count: 2, elapsedMs: 2 * pairMs, latenciesMs: [pairMs, pairMs] }
 }
+
+describe('a guarded transaction', () => {
+  // What the time-outs cost is not the guard's price; and a machine that slows down must not hide it.
+  it('is compared, run by run, with a plain one that has the same time-outs', async () => {
+    const inTurn = (who: string, variant: string, p50Ms: readonly number[]): Entry => {
+      let run = 0
+      const slice = async (): Promise<Sample> => sample(p50Ms[run++] ?? 0)
+      const label = { who, variant, client: 'pg', comparedWith: 'pg' }
+      return { ...LABEL, ...label, isReference: variant === 'plain', slice }
+    }
+    const entries = [
+      inTurn('hand-written', 'plain', [1, 2, 4]),
+      inTurn('hand-written', 'with time-outs', [1.25, 2.5, 5]),
+      inTurn('holdfast', 'guard.transaction', [1.25, 3, 5]),
+    ]
+    const { measured } = await measure(entries, { runs: 3, runMs: 0 }, () => {})
+    const [bar, ...more] = barsOf(rowsOf('transaction', measured))
+    expect(bar).toMatchObject({ figure: 1, wanted: '<= 1.12 (1.18)', verdict: 'OK' })
+    expect(bar?.what).toContain('with the same time-outs')
+    expect(more).toEqual([])
+  })
+})
 
 describe('a ratio', () => {
   // The machine is half as fast in each further run; ratios over all runs at once would show it.
