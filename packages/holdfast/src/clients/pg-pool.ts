@@ -48,8 +48,8 @@ export function isPgPool(pool: unknown): pool is PgPool<PgClient> {
 export function pgDriver<C extends PgClient>(pool: PgPool<C>): Driver<C> {
   return {
     pool,
-    async lend(begin) {
-      return new PooledClient(await pool.connect(), begin)
+    lend(begin) {
+      return pool.connect().then((client) => new PooledClient(client, begin))
     },
     inside(tx): Ask {
       checkInside(tx, pool)
@@ -148,17 +148,16 @@ class PooledClient<C extends PgClient> implements Wire<C> {
 
   readonly write: Write = (statement, values) => writeOn(this.tx)(statement, values)
 
-  async query(text: string, values: string[] = []): Promise<PgAnswer> {
+  query(text: string, values: string[] = []): Promise<PgAnswer> {
     const begin = this.#begin
     if (begin !== null) {
       this.#begin = null
       const first = values.length > 0 ? inlined(text, values) : text
-      return lastAnswer(await this.#own.query(`${begin}; ${first}`))
+      return this.#own.query(`${begin}; ${first}`).then(lastAnswer)
     }
     // Without arguments the driver takes the protocol that allows several statements.
-    return lastAnswer(
-      await (values.length > 0 ? this.#own.query(text, values) : this.#own.query(text)),
-    )
+    const sent = values.length > 0 ? this.#own.query(text, values) : this.#own.query(text)
+    return sent.then(lastAnswer)
   }
 
   async open(statement: Preparable, values: string[]): Promise<PgAnswer> {

@@ -9,7 +9,7 @@
  */
 import type { PgClient } from './pg-pool.ts'
 import { isForgotten } from './postgres.ts'
-import type { PgAnswer, Write } from './postgres-wire.ts'
+import type { NamedText, PgAnswer, Write } from './postgres-wire.ts'
 
 /** What we use of pg's client beyond the declared shape: its process, and named statements. */
 type Naming = {
@@ -23,9 +23,7 @@ const keeping = new WeakMap<PgClient, boolean>()
 const PROCESS = 'SELECT pg_backend_pid() AS pid'
 
 /** Asked once for each connection. */
-async function keeps(client: PgClient): Promise<boolean> {
-  const known = keeping.get(client)
-  if (known !== undefined) return known
+async function ask(client: PgClient): Promise<boolean> {
   const { processID } = client as unknown as Naming
   // Another driver of the same shape, of which nothing else is known.
   if (typeof processID !== 'number') return false
@@ -35,13 +33,17 @@ async function keeps(client: PgClient): Promise<boolean> {
 }
 
 export function writeOn(client: PgClient): Write {
-  return async ({ name, text }, values) => {
-    if (!(await keeps(client))) return client.query(text, values)
-    try {
-      return await (client as unknown as Naming).query({ name, text, values })
-    } catch (error) {
-      if (isForgotten(error)) keeping.set(client, false)
-      throw error
-    }
+  const forgets = (error: unknown): never => {
+    if (isForgotten(error)) keeping.set(client, false)
+    throw error
+  }
+  const send = (keeps: boolean, { name, text }: NamedText, values: unknown[]) =>
+    keeps
+      ? (client as unknown as Naming).query({ name, text, values }).catch(forgets)
+      : client.query(text, values)
+  return (statement, values) => {
+    const known = keeping.get(client)
+    if (known !== undefined) return send(known, statement, values)
+    return ask(client).then((keeps) => send(keeps, statement, values))
   }
 }

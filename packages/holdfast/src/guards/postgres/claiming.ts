@@ -70,11 +70,12 @@ export interface Opening<Tx = unknown> {
 }
 
 /** The first statement of a transaction: bounds it and claims. Null: it is refused. */
-export async function openClaim(opening: Opening): Promise<bigint | null> {
+export function openClaim(opening: Opening): Promise<bigint | null> {
   const { session, statements, claim, limitMs, answerMs } = opening
   const values = [...claimValues(claim), String(limitMs)]
-  const { rows } = await session.open(statements.boundedClaim, values, answerMs)
-  return drawnSeq(rows[0])
+  return session
+    .open(statements.boundedClaim, values, answerMs)
+    .then(({ rows }) => drawnSeq(rows[0]))
 }
 
 /** The same, and says why. */

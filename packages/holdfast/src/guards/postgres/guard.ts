@@ -145,10 +145,9 @@ class PoolGuard<Tx> implements PostgresGuard<Tx> {
   async transaction<T>(lease: Fenced, fn: (tx: Tx) => Promise<T>): Promise<T> {
     if (typeof fn !== 'function') throw new InvalidArgumentError('fn', fn, 'a function')
     const call = callOf(this.#parts, lease)
-    call.bound.assertValid()
     const { isPipelined } = this.#parts.settings
     const steps = isPipelined ? inOneFlight(fn) : inOrder(boundAndClaim, workOf(fn))
-    return inTurn(this.#parts, call, () => runGuarded(this.#parts, call, steps))
+    return await inTurn(this.#parts, call, () => runGuarded(this.#parts, call, steps))
   }
 
   async adopt(lease: Fenced): Promise<void> {
@@ -183,8 +182,8 @@ class PoolGuard<Tx> implements PostgresGuard<Tx> {
     const read = readWrite(write, this.#parts.settings.columns)
     const named = read.op === null ? call : { ...call, claim: { ...call.claim, op: read.op } }
     call.bound.assertValid()
-    if (tx === undefined) return this.#updates.alone(named, read)
-    return this.#updates.inTransaction(this.#parts.driver.writeInside(tx), named, read)
+    if (tx === undefined) return await this.#updates.alone(named, read)
+    return await this.#updates.inTransaction(this.#parts.driver.writeInside(tx), named, read)
   }
 
   /** The transaction is the caller's: nothing is set, retried or rolled back in it here. */

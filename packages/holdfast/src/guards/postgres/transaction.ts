@@ -57,7 +57,6 @@ export async function runGuarded<Tx, T>(
 ): Promise<T> {
   const { bound, claim } = call
   for (let retries = 0; ; retries++) {
-    bound.assertValid()
     const attempt = await attemptOnce(parts, call, steps)
     if ('value' in attempt) return attempt.value
     if (retries === RETRIES_MAX || bound.remainingMs() === 0) {
@@ -75,8 +74,8 @@ async function attemptOnce<Tx, T>(
   steps: Steps<Tx, T>,
 ): Promise<Attempt<T>> {
   const { bound, claim, fenced } = call
-  const session = await borrowFor(parts, bound, beginText(parts.settings.isolation))
-  const limitMs = bound.limitMs()
+  const begin = beginText(parts.settings.isolation)
+  const { session, limitMs } = await borrowFor(parts, bound, begin)
   const run: Run<Tx> = { parts, call, session, limitMs, beganAtMs: parts.seams.nowMs() }
   const unwatch = onLoss(bound, () => session.destroy())
   let isClaimed = false
@@ -95,20 +94,26 @@ async function attemptOnce<Tx, T>(
     throw explain(run, error, wasAlive, isClaimed)
   }
   unwatch()
-  return commit(run, done.claimed, done.value)
+  return await commit(run, done.claimed, done.value)
 }
 
-/** The pool may keep a call waiting until its lease is over. */
+/** A connection, and what the server's time-outs are set to. */
+type Borrowed<Tx> = Readonly<{ session: Session<Tx>; limitMs: number }>
+
+/**
+ * The pool may keep a call waiting until its lease is over.
+ *
+ * @throws LeaseLostError when it is, before or after; BackendUnavailableError.
+ */
 export async function borrowFor<Tx>(
   { driver, deadlines }: Parts<Tx>,
   bound: Bound,
   begin: string | null,
-): Promise<Session<Tx>> {
+): Promise<Borrowed<Tx>> {
   let session: Session<Tx> | null = null
   try {
-    session = await borrow(driver, bound.remainingMs(), deadlines, begin)
-    bound.assertValid()
-    return session
+    session = await borrow(driver, bound.validMs(), deadlines, begin)
+    return { session, limitMs: bound.validLimitMs() }
   } catch (error) {
     await session?.rollBack()
     bound.assertValid()
@@ -129,13 +134,14 @@ async function commit<Tx, T>(run: Run<Tx>, claimed: Claimed, value: T): Promise<
         'applied or rolled back by that, and what it did after was not guarded',
     )
   }
-  const lost = call.bound.loss()
+  const restMs = call.bound.remainingMs()
+  const lost = restMs > 0 ? null : call.bound.loss()
   if (lost !== null) {
     await session.rollBack()
     throw lost.error
   }
   try {
-    const withinMs = Math.max(call.bound.remainingMs(), COMMIT_MS_MIN)
+    const withinMs = Math.max(restMs, COMMIT_MS_MIN)
     const { command } = await session.send('COMMIT', undefined, withinMs)
     session.giveBack()
     if (command === 'ROLLBACK') throw swallowed()

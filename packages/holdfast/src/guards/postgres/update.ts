@@ -117,7 +117,6 @@ export class ColumnUpdates<Tx> {
     const { bound } = writing.call
     let seqMax = known
     for (let tries = 0; tries < TRIES_MAX; tries++) {
-      bound.assertValid()
       try {
         const answer = await this.#send(writing, seqMax)
         if (answer.kind !== 'may-now') return answer
@@ -140,8 +139,8 @@ export class ColumnUpdates<Tx> {
 
   /** One statement on a connection of its own, and why it was refused. */
   async #send(writing: Writing, seqMax: bigint): Promise<Answer> {
-    const session = await borrowFor(this.#parts, writing.call.bound, null)
-    return exchangeOn(session, writing, seqMax, writing.call.bound.limitMs())
+    const { session, limitMs } = await borrowFor(this.#parts, writing.call.bound, null)
+    return await exchangeOn(session, writing, seqMax, limitMs)
   }
 
   async #settle(writing: Writing, seqMax: bigint, cause: unknown): Promise<Answer> {
@@ -169,7 +168,7 @@ export class ColumnUpdates<Tx> {
   }
 }
 
-async function exchange(
+function exchange(
   writing: Writing,
   seqMax: bigint,
   limitMs: number | null,
@@ -178,9 +177,10 @@ async function exchange(
   const { call, write, shape } = writing
   const values = writeValues(write, { claim: call.claim, seqMax, limitMs })
   const statement = limitMs === null ? shape.inTransaction : shape.alone
-  const { rowCount, rows } = await send(statement, values)
-  if ((rowCount ?? 0) > 0) return { kind: 'applied', seq: BigInt(String(rows[0]?.['seq'] ?? 0)) }
-  return look(writing, send)
+  return send(statement, values).then(({ rowCount, rows }): Answer | Promise<Answer> => {
+    if ((rowCount ?? 0) === 0) return look(writing, send)
+    return { kind: 'applied', seq: BigInt(String(rows[0]?.['seq'] ?? 0)) }
+  })
 }
 
 async function look(writing: Writing, send: Write): Promise<Refused> {

@@ -1,5 +1,6 @@
 /**
- * How long one guarded call may take, and whether its lease is still good.
+ * How long one guarded call may take, and whether its lease is still good. A lease looks at three
+ * clocks each time that it is asked, so each step of a call asks once for all that it needs to know.
  *
  * A lease knows its own validity, and the watchdog may lengthen it while the call runs. Of a plain
  * `Fenced` nothing is known, so the call is bounded by the guard's option `timeoutMs`.
@@ -21,15 +22,20 @@ function isLease(fenced: Fenced): fenced is Fenced & Validity {
   )
 }
 
+function limitOf(ms: number): number {
+  return Math.min(Math.max(1, Math.floor(ms)), LIMIT_MS_MAX)
+}
+
 export class Bound {
-  readonly #lease: Validity | null
+  /** Null: nothing is known of validity. */
+  readonly lease: Validity | null
   readonly #timeoutMs: number
   readonly #untilMs: number
   readonly #seams: Seams
 
   /** @param fenced Null: the call is nobody's, and only bounded. */
   constructor(fenced: Fenced | null, timeoutMs: number, seams: Seams) {
-    this.#lease = fenced !== null && isLease(fenced) ? fenced : null
+    this.lease = fenced !== null && isLease(fenced) ? fenced : null
     this.#timeoutMs = timeoutMs
     this.#untilMs = seams.nowMs() + timeoutMs
     this.#seams = seams
@@ -37,28 +43,47 @@ export class Bound {
 
   /** Milliseconds that this call may still wait for its turn, a connection or another run. */
   remainingMs(): number {
-    return this.#lease?.remainingMs() ?? Math.max(0, this.#untilMs - this.#seams.nowMs())
+    return this.lease?.remainingMs() ?? Math.max(0, this.#untilMs - this.#seams.nowMs())
+  }
+
+  /**
+   * The same of a call that is about to go on.
+   *
+   * @throws LeaseLostError when the lease is over.
+   */
+  validMs(): number {
+    const restMs = this.remainingMs()
+    if (restMs === 0) this.assertValid()
+    return restMs
   }
 
   /** What the server's time-outs are set to: an integer of at least 1, because 0 means none. */
   limitMs(): number {
-    const limitMs = this.#lease?.remainingMs() ?? this.#timeoutMs
-    return Math.min(Math.max(1, Math.floor(limitMs)), LIMIT_MS_MAX)
+    return limitOf(this.lease?.remainingMs() ?? this.#timeoutMs)
+  }
+
+  /**
+   * The same of a call that is about to go on.
+   *
+   * @throws LeaseLostError when the lease is over.
+   */
+  validLimitMs(): number {
+    return limitOf(this.lease === null ? this.#timeoutMs : this.validMs())
   }
 
   get signal(): AbortSignal | undefined {
-    return this.#lease?.signal
+    return this.lease?.signal
   }
 
   /** @throws LeaseLostError when the lease is over. */
   assertValid(): void {
-    this.#lease?.assertValid()
+    this.lease?.assertValid()
   }
 
   /** The loss, when the lease is over or has less than `restMs` left; otherwise null. */
   loss(restMs = 0): { readonly error: unknown } | null {
     try {
-      this.#lease?.assertValid(restMs)
+      this.lease?.assertValid(restMs)
       return null
     } catch (error) {
       return { error }
@@ -73,6 +98,8 @@ export function timerMs(bound: Bound): number {
 
 type Watcher = Readonly<{ bound: Bound; tell: () => void }>
 const watchers = new WeakMap<AbortSignal, Set<Watcher>>()
+/** The same, without asking the lease for its signal. */
+const watchersOfLease = new WeakMap<Validity, Set<Watcher>>()
 
 /**
  * Calls `tell` when the signal of the call's lease aborts because the lease is over.
@@ -84,20 +111,26 @@ const watchers = new WeakMap<AbortSignal, Set<Watcher>>()
  * @returns The function that ends the watch.
  */
 export function onLoss(bound: Bound, tell: () => void): () => void {
-  const { signal } = bound
-  if (signal === undefined) return () => undefined
-  let watching = watchers.get(signal)
-  if (watching === undefined) {
-    const own = new Set<Watcher>()
-    watching = own
-    watchers.set(signal, own)
-    const onAbort = (): void => {
-      for (const watcher of own) if (watcher.bound.loss() !== null) watcher.tell()
-    }
-    signal.addEventListener('abort', onAbort, { once: true })
-  }
-  const own = watching
+  const { lease } = bound
+  if (lease === null) return () => undefined
+  const own = watchersOfLease.get(lease) ?? watchersOf(lease)
   const watcher: Watcher = { bound, tell }
   own.add(watcher)
   return () => own.delete(watcher)
+}
+
+function watchersOf(lease: Validity): Set<Watcher> {
+  const { signal } = lease
+  let own = watchers.get(signal)
+  if (own === undefined) {
+    const added = new Set<Watcher>()
+    own = added
+    watchers.set(signal, own)
+    const onAbort = (): void => {
+      for (const watcher of added) if (watcher.bound.loss() !== null) watcher.tell()
+    }
+    signal.addEventListener('abort', onAbort, { once: true })
+  }
+  watchersOfLease.set(lease, own)
+  return own
 }
