@@ -8,6 +8,7 @@ const source = (path: string): string =>
 /** Tests run on the sources, so that a failure names a line that someone wrote. */
 const alias = [
   { find: /^holdfast$/, replacement: source('index.ts') },
+  { find: /^holdfast\/connect$/, replacement: source('connect.ts') },
   { find: /^holdfast\/redis$/, replacement: source('redis.ts') },
   { find: /^holdfast\/sqlite$/, replacement: source('sqlite.ts') },
   { find: /^holdfast\/guards\/postgres$/, replacement: source('guards/postgres.ts') },

@@ -11,10 +11,16 @@ type Of<T = unknown> = Readonly<{ lockName: string; fencingToken: bigint } & T>
 
 /** Something an operator should know; locks go on working. */
 export type Warning = Readonly<{
-  code: 'client-option' | 'eviction-policy' | 'writable-replica' | 'token-regression'
+  code:
+    | 'client-option'
+    | 'eviction-policy'
+    | 'writable-replica'
+    | 'token-regression'
+    /** Of a connection that `connect` opened: what the driver says, once an outage and reason. */
+    | 'connection'
   /** What to do about it, one sentence. */
   advice: string
-  /** For all but `token-regression`: the setting and its value. */
+  /** For the first three: the setting and its value. */
   option?: string
   value?: unknown
   lockName?: string
@@ -95,13 +101,17 @@ export class Emitter {
   }
 
   emit<K extends keyof LockEvents>(type: K, event: LockEvents[K]): void {
-    if (type === 'warning' && this.#warnings.length < WARNINGS_KEPT_MAX) {
-      this.#warnings.push(event as Warning)
-    }
+    if (type === 'warning') this.#keep(event as Warning)
     const listeners = this.#listeners[type]
     if (listeners.size === 0) return
     // A copy: a listener that subscribes from inside itself would be called without end.
     for (const listener of [...listeners]) deliver(type, listener, event)
+  }
+
+  /** A connection that was lost last night would be news to nobody, and leave no room for others. */
+  #keep(warning: Warning): void {
+    if (warning.code === 'connection' || this.#warnings.length >= WARNINGS_KEPT_MAX) return
+    this.#warnings.push(warning)
   }
 }
 

@@ -63,20 +63,29 @@ const OPTION_NAMES: ReadonlySet<string> = new Set([
   'signal',
 ])
 
+/** What `createLocks` takes as defaults: a signal belongs to one call. */
+export const LOCKS_OPTION_NAMES: readonly string[] = [
+  ...[...OPTION_NAMES].filter((name) => name !== 'signal'),
+  'clock',
+]
+
+/** The part of what a backend claims that options are checked against. */
+type TtlRange = Pick<Capabilities, 'ttlMsMin' | 'ttlMsMax'>
+
 type Given = AcquireOptions & LocksOptions
 
 /** What a call may not be given, with the reason in the message. */
 export type Refused = Readonly<Partial<Record<'waitMs' | 'signal', string>>>
 
 export class OptionReader {
-  readonly #capabilities: Capabilities
+  readonly #capabilities: TtlRange
   readonly #defaults: Given
   /** Lets tests use a TTL below the public minimum; never set by the public factory. */
   readonly #ttlMsFloor: number
   /** What a call without options gets. */
   readonly #standard: Settings
 
-  constructor(capabilities: Capabilities, defaults: LocksOptions, ttlMsFloor: number = TTL_MS_MIN) {
+  constructor(capabilities: TtlRange, defaults: LocksOptions, ttlMsFloor: number = TTL_MS_MIN) {
     this.#capabilities = capabilities
     this.#ttlMsFloor = ttlMsFloor
     checkShape(defaults, 'defaults')
@@ -252,7 +261,7 @@ function text(option: string, value: unknown, bytesMax: number): string | undefi
   return value
 }
 
-function readSignal(signal: unknown): AbortSignal | undefined {
+export function readSignal(signal: unknown): AbortSignal | undefined {
   if (signal === undefined) return undefined
   const shape = signal as Partial<AbortSignal> | null
   if (typeof shape?.aborted !== 'boolean' || typeof shape.addEventListener !== 'function') {

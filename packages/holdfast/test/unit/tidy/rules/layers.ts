@@ -5,6 +5,7 @@
  * words and arithmetic at the bottom, other people's clients above them, then stores and guards;
  * the engine knows no store, and a store knows neither the engine nor another store.
  */
+import ts from '@holdfast-repository/typescript-6'
 import { findJson, type Rule, type TextFile } from '../repository.ts'
 import { at, type Import, importsOf, isCode, resolveImport } from '../syntax.ts'
 
@@ -22,8 +23,12 @@ const BELOW: Readonly<Record<string, readonly string[]>> = {
   observe: ['core'],
   http: ['core', 'clients', 'lock', 'recipes', 'guards'],
   testkit: ['core', 'lock', 'recipes', 'backends/memory'],
-  // The files of the exports map that lie in src itself, and connect.ts: they join the others.
-  entry: ['core', 'clients', 'backends', 'guards', 'stores', 'lock', 'recipes', 'observe', 'http'],
+  connect: ['core', 'clients', 'backends', 'lock'],
+  // The files of the exports map that lie in src itself: they join the others.
+  entry: [
+    ...['core', 'clients', 'backends', 'guards', 'stores', 'lock', 'recipes', 'observe', 'http'],
+    'connect',
+  ],
 }
 
 /** `sim` runs everything and ships with nothing: it may import all layers, and none imports it. */
@@ -47,15 +52,19 @@ export const layers: Rule = (files) =>
     const isSource = file.path.startsWith(SOURCE)
     if (!isSource && !file.path.startsWith(COMMAND)) return []
     return importsOf(file).flatMap((one) => {
-      const complaint = isSource ? refuseSource(file, one) : refuseCommand(files, file, one)
+      const complaint = isSource ? refuseSource(files, file, one) : refuseCommand(files, file, one)
       return complaint === null ? [] : [`${at(file, one.node)}: ${complaint}`]
     })
   })
 
-function refuseSource(file: TextFile, { specifier }: Import): string | null {
+function refuseSource(files: readonly TextFile[], file: TextFile, one: Import): string | null {
+  const { specifier } = one
   if (specifier.startsWith('node:')) return null
   const target = resolveImport(file, specifier)
-  if (target === null) return `imports the package "${specifier}", but holdfast depends on nothing`
+  if (target === null) {
+    if (placeOf(file.path).layer === 'connect') return refuseDriver(files, one)
+    return `imports the package "${specifier}", but holdfast depends on nothing`
+  }
   if (!target.startsWith(SOURCE)) return `imports ${target}, which is not published with it`
 
   const from = placeOf(file.path)
@@ -68,6 +77,16 @@ function refuseSource(file: TextFile, { specifier }: Import): string | null {
   }
   if (allowed.includes(to.layer) || allowed.includes(to.unit)) return null
   return `${from.layer} imports ${to.unit}; it may import ${allowed.join(', ') || 'nothing of ours'}`
+}
+
+/** `connect` alone opens connections: by drivers that a user may have, and only when it needs one. */
+function refuseDriver(files: readonly TextFile[], { specifier, node }: Import): string | null {
+  const own = findJson(files, 'packages/holdfast/package.json')
+  const peers = dependencies(own, 'peerDependenciesMeta') as Record<string, { optional?: unknown }>
+  if (peers[specifier]?.optional !== true) {
+    return `imports the package "${specifier}", which is no optional peer of holdfast`
+  }
+  return ts.isCallExpression(node) ? null : `imports the package "${specifier}" before it is needed`
 }
 
 /** The command line is a user of the library like any other: public entries only. */

@@ -53,7 +53,7 @@ const ROWS: readonly Row[] = [
       ...(['core', 'clients', 'backends/memory', 'backends/redis', 'guards', 'stores'] as const),
       ...(['lock', 'recipes', 'observe', 'http'] as const),
     ],
-    told: 'core, clients, backends, guards, stores, lock, recipes, observe, http',
+    told: 'core, clients, backends, guards, stores, lock, recipes, observe, http, connect',
   },
 ]
 

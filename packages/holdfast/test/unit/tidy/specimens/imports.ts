@@ -48,6 +48,19 @@ export const IMPORT_SPECIMENS: readonly Specimen[] = [
   },
   {
     rule: layers,
+    title: 'connect imports a driver at once, and a package that is no peer',
+    files: {
+      'packages/holdfast/package.json': '{"peerDependenciesMeta": {"redis": {"optional": true}}}',
+      [`${SRC}/connect/drivers.ts`]:
+        "const a = await import('redis')\nimport 'redis'\nconst b = await import('pg')\n",
+    },
+    complaints: [
+      `${SRC}/connect/drivers.ts:2: imports the package "redis" before it is needed`,
+      `${SRC}/connect/drivers.ts:3: imports the package "pg", which is no optional peer of holdfast`,
+    ],
+  },
+  {
+    rule: layers,
     title: 'the library re-exports a type of a package',
     files: { [`${SRC}/guards/postgres.ts`]: "export type { Pool } from 'pg'\n" },
     complaints: [
@@ -67,7 +80,7 @@ export const IMPORT_SPECIMENS: readonly Specimen[] = [
     title: 'an entry publishes the simulation',
     files: { [`${SRC}/index.ts`]: "export { a } from './sim/world.ts'\n" },
     complaints: [
-      `${SRC}/index.ts:1: entry imports sim; it may import core, clients, backends, guards, stores, lock, recipes, observe, http`,
+      `${SRC}/index.ts:1: entry imports sim; it may import core, clients, backends, guards, stores, lock, recipes, observe, http, connect`,
     ],
   },
   {

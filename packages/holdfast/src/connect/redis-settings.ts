@@ -1,0 +1,16 @@
+/** Times of the connections that are ours, in milliseconds. */
+
+/** For one try of a driver: TCP and, where there is one, the handshake of TLS. */
+export const CONNECT_ATTEMPT_MS = 5000
+/** Until the first probe on a connection that is idle, so that no router forgets it. */
+export const KEEP_ALIVE_MS = 5000
+/**
+ * A connection on which nothing came back for so long is given up and made again. Locks give a request
+ * up after 2 s, but without this a connection into a black hole stays until the kernel has had enough of
+ * it, a quarter of an hour.
+ */
+export const SILENCE_MS = 10_000
+/** node-redis counts silence also where nothing was asked, so that something must be. */
+export const PING_MS = 4000
+/** For a question to a Sentinel: ioredis would wait for one that hangs, also after it was ended. */
+export const SENTINEL_MS = 2000
