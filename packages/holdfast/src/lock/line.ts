@@ -27,6 +27,8 @@ export class Line {
   /** The open wake-up. */
   hint: AbortController | null = null
   hintPausedUntilMs = 0
+  /** A store with a queue may keep a place for this line. */
+  mayHavePlace = false
   /** A reason to ask again came while the head's attempt was in flight: its answer may be older. */
   missedWake = false
   #wake: (() => void) | null = null

@@ -44,6 +44,8 @@ const HINT_SPREAD_MS = 10
 const FREED_DELAY_MS = 10
 /** A backend whose wake-ups fail is not asked for one again before this. */
 const HINT_PAUSE_MS = 1000
+/** A store with a queue keeps a place no longer than that for nobody. */
+const PLACE_MS = 2000
 /** Hand-overs within the process after a foreign contender was seen: at most the line as it stood. */
 const SPARE_MAX = 64
 
@@ -136,6 +138,7 @@ export class Waits {
     if (line) {
       const { seams } = this.#context()
       line.taken = null
+      line.mayHavePlace = false
       line.progress.note(lease.fencingToken, seams.nowMs())
       line.askAt(seams.nowMs() + this.#pollMs(null))
     }
@@ -206,6 +209,7 @@ export class Waits {
     if (line.first === null && line.taken === null) {
       line.deafen()
       this.#lines.remove(line.lockName, line)
+      this.#giveUpPlace(line)
       return
     }
     const { seams } = this.#context()
@@ -220,6 +224,14 @@ export class Waits {
     } catch (error) {
       this.#abandon(line, error)
     }
+  }
+
+  /** Others would wait for us, who wait no more. */
+  #giveUpPlace({ lockName, mayHavePlace }: Line): void {
+    const { backend, seams, undo, waiter } = this.#context()
+    if (!mayHavePlace || backend.stopWaiting === undefined) return
+    const run = async (): Promise<void> => backend.stopWaiting?.(lockName, waiter)
+    undo.keepTrying(run, seams.nowMs() + PLACE_MS)
   }
 
   /** A bug of ours: those who wait are told, and those who come find a line that is served. */
@@ -239,6 +251,7 @@ export class Waits {
     // A mark of our own would hide a foreign one from our own holder.
     const marks = !context.held.get(line.lockName)?.isHeld
     const caller = { waits: marks, startedAtMs: head.startedAtMs }
+    line.mayHavePlace ||= marks
     const ended = (act: () => void): void => {
       // In one turn with the answer: what ends in between would be taken for older than it.
       line.attempt = null
@@ -274,6 +287,7 @@ export class Waits {
     line.failures = 0
     if (answer.kind === 'granted') {
       line.refusal = null
+      line.mayHavePlace = false
       // For whoever stands behind it.
       if (line.last !== head) {
         line.progress.note(answer.lease.fencingToken, seams.nowMs())
@@ -298,7 +312,9 @@ export class Waits {
     if (!backend.wakeUp || line.hint !== null || seams.nowMs() < line.hintPausedUntilMs) return
     const hint = new AbortController()
     line.hint = hint
-    const spreadMs = backend.capabilities.scope === 'process' ? 0 : HINT_SPREAD_MS
+    const { scope, order } = backend.capabilities
+    // Where a queue decides, only its first is woken.
+    const spreadMs = scope === 'process' || order === 'queue' ? 0 : HINT_SPREAD_MS
     started(async () => backend.wakeUp?.(line.lockName, hint.signal)).then(
       () => {
         if (line.hint !== hint) return
@@ -318,6 +334,8 @@ export class Waits {
   /** Where nobody is woken, the other process comes at its next poll: less would starve it. */
   #freedDelayMs(): number {
     const { backend, seams } = this.#context()
+    // In a queue it loses its turn by every millisecond that it waits.
+    if (backend.capabilities.order === 'queue') return 0
     if (backend.wakeUp === undefined) return POLL_MS_MAX * (1 + POLL_SPREAD_SHARE)
     return FREED_DELAY_MS * (1 + seams.jitter())
   }

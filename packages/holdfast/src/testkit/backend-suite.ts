@@ -14,6 +14,7 @@ import { testGrants } from './backend-suite-grants.ts'
 import { testHandOver } from './backend-suite-handover.ts'
 import { testLifetimes } from './backend-suite-lifetimes.ts'
 import { testLooking } from './backend-suite-looking.ts'
+import { testQueue } from './backend-suite-queue.ts'
 import { testRelease } from './backend-suite-release.ts'
 import { testRenewal } from './backend-suite-renewal.ts'
 import { testRevoke } from './backend-suite-revoke.ts'
@@ -37,6 +38,7 @@ export function testBackend(runner: TestRunner, harness: BackendHarness): void {
     testRelease(check)
     testCancel(check)
     testHandOver(check)
+    testQueue(check)
     testRevoke(check)
     testLifetimes(check)
     testLooking(check)
