@@ -8,6 +8,8 @@
  * S2. All work of one call is one transaction, which begins and ends within one turn of the event loop:
  *     no statement of anybody else falls into it. First come, first served on a connection.
  * S3. Nothing is tried after `untilMs`.
+ * S4. What is not `isOfThisBoot` is on the disk when the call ends, as far as `synchronous` of the connection
+ *     goes: SQLite syncs the whole log, so what others have written before it is there too.
  */
 import type { CancelTimer } from '../core/clock.ts'
 import { BackendUnavailableError, InvalidArgumentError } from '../core/errors.ts'
@@ -40,11 +42,15 @@ export type SqliteBounds = Readonly<{
    * the owner's is put back after each try.
    */
   isOurs?: boolean
+  /** S4. What is written means nothing after a boot, so that it need not wait for the disk. */
+  isOfThisBoot?: boolean
 }>
 
 /** For SQLite's own waiting, which holds the event loop. */
 const BUSY_TIMEOUT_MS = 2
 const HELD_MS_MAX = 4
+/** The log is synced before it is taken into the file, not at each commit. */
+const SYNCHRONOUS_NORMAL = 1
 const RETRY_MS_FIRST = 1
 const RETRY_MS_MAX = 16
 const ALLOWED = 'an open database of better-sqlite3 or node:sqlite'
@@ -171,20 +177,36 @@ export function immediately<T>(
   bounds: SqliteBounds,
   fn: () => T,
 ): Promise<T> {
-  return inTurn(db, seams, bounds, () => {
-    db.exec('BEGIN IMMEDIATE')
-    let isCommitting = false
-    try {
-      const result = fn()
-      isCommitting = true
-      db.exec('COMMIT')
-      return result
-    } catch (error) {
-      rollBack(db)
-      if (isBusy(error)) throw error
-      throw asSqliteError(error, bounds.what, isCommitting ? 'commit' : undefined)
-    }
-  })
+  const once = (): T => transaction(db, bounds.what, fn)
+  return inTurn(db, seams, bounds, bounds.isOfThisBoot ? () => unsynced(db, once) : once)
+}
+
+function transaction<T>(db: SqliteDatabase, what: string, fn: () => T): T {
+  db.exec('BEGIN IMMEDIATE')
+  let isCommitting = false
+  try {
+    const result = fn()
+    isCommitting = true
+    db.exec('COMMIT')
+    return result
+  } catch (error) {
+    rollBack(db)
+    if (isBusy(error)) throw error
+    throw asSqliteError(error, what, isCommitting ? 'commit' : undefined)
+  }
+}
+
+/** S4. The level is put back at once: what the owner of the connection writes next may need it. */
+function unsynced<T>(db: SqliteDatabase, once: () => T): T {
+  const [level] = prepared(db, 'PRAGMA synchronous').all() as SqliteRow[]
+  const before = Number(level?.['synchronous'])
+  if (before <= SYNCHRONOUS_NORMAL) return once()
+  db.exec(`PRAGMA synchronous = ${SYNCHRONOUS_NORMAL}`)
+  try {
+    return once()
+  } finally {
+    db.exec(`PRAGMA synchronous = ${before}`)
+  }
 }
 
 /** Runs `fn`, which only reads, in no transaction; again while another connection is in the way. */

@@ -10,8 +10,9 @@ const TABLE_PREFIX_ALLOWED =
 export type SqliteOptions = Options<{
   /**
    * `full`, the default: a grant is on the disk before it is answered, so that tokens never fall, after a
-   * power cut neither. `normal`: about a tenth of the time, and safe when a process crashes; a power
-   * cut or a crash of the system may take the last grants back, and their tokens can be given again.
+   * power cut neither; nothing else waits for the disk. `normal`: not even a grant does. That is faster,
+   * and safe when a process crashes; a power cut or a crash of the system may take the last grants back,
+   * and their tokens can be given again.
    */
   synchronous: 'full' | 'normal'
   /** Begins the names of the tables: `holdfast_` by default. All programs of one file need the same. */

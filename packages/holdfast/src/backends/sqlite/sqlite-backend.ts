@@ -13,6 +13,7 @@
  * I1. An owner of null is nobody: no grant matches it.
  * I2. Whatever an answer depends on is read in the transaction that applies it. Only a refusal may come
  *     from a plain read: it applies nothing.
+ * I3. What draws a token waits for the disk; nothing else does.
  */
 import { resolve } from 'node:path'
 import { immediately, reading, type SqliteDatabase, sqliteFileOf } from '../../clients/sqlite.ts'
@@ -35,12 +36,22 @@ import { TTL_MS_MAX, TTL_MS_MIN } from '../../core/options.ts'
 import { onAdoptSeams, type Seams, systemSeams } from '../../core/seams.ts'
 import { checkToken, TOKEN_MAX } from '../../core/token.ts'
 import { requestTimeoutMsMax } from '../../core/validity.ts'
+import {
+  acquire,
+  again,
+  found,
+  fresh,
+  look,
+  type Opened,
+  refusal,
+  revokerGrant,
+} from './answers.ts'
 import { checkFileSystem } from './file-systems.ts'
 import { type Host, hasBootClock, thisHost } from './host.ts'
 import { listed, SqliteLooks } from './looking.ts'
 import { readSqliteOptions, type SqliteOptions, type SqliteSettings } from './options.ts'
 import { Queue } from './queue.ts'
-import { type Entry, Records } from './records.ts'
+import { Records } from './records.ts'
 import { SameFile } from './same-file.ts'
 import { openTables } from './schema.ts'
 import { SqliteWakeUps } from './wake-ups.ts'
@@ -49,18 +60,6 @@ type HostCapabilities = Capabilities & { readonly scope: 'host' }
 
 /** What tests change; the public factory has no such option. */
 export type SqliteLimits = Readonly<{ ttlMsMin?: number; host?: Host }>
-
-/** What there is once the tables are known to stand. */
-interface Opened {
-  readonly source: string
-  readonly records: Records
-  readonly queue: Queue
-  readonly wakeUps: SqliteWakeUps
-}
-
-/** Some milliseconds of work; more names than these write for themselves. */
-const KEPT_NAMES_MAX = 500
-const REFUSED: AcquireResult = { kind: 'held', retryAfterMs: null, holder: null }
 
 /**
  * Locks among the processes of one host, in the file of `database`: better-sqlite3 12, or node:sqlite
@@ -130,9 +129,15 @@ class SqliteBackend implements Backend<HostCapabilities> {
     const sentAtMs = this.#seams.nowMs()
     const { timeoutMs } = request
     const opened = this.#opened ?? (await this.#open(timeoutMs))
-    const refusal = await this.#read('an acquire', () => refused(opened, request), timeoutMs)
-    if (refusal !== null) return refusal
-    return this.#write('an acquire', () => this.#acquire(opened, request, sentAtMs), timeoutMs)
+    const what = 'an acquire'
+    const seen = await this.#read(what, () => look(opened, request), timeoutMs)
+    if (typeof seen === 'object') return seen
+    if (seen === 'taken') {
+      const refuse = (): AcquireResult | null => refusal(opened, request, found(opened, request))
+      const refused = await this.#writeForThisBoot(what, refuse, timeoutMs)
+      if (refused !== null) return refused
+    }
+    return this.#write(what, () => acquire(opened, request, sentAtMs), timeoutMs)
   }
 
   async wakeUp(lockName: string, signal: AbortSignal): Promise<void> {
@@ -142,7 +147,7 @@ class SqliteBackend implements Backend<HostCapabilities> {
 
   async stopWaiting(lockName: string, waiter: string): Promise<void> {
     const { queue, wakeUps } = this.#opened ?? (await this.#open(requestTimeoutMsMax))
-    await this.#write('the end of a wait', () => queue.leave(lockName, waiter))
+    await this.#writeForThisBoot('the end of a wait', () => queue.leave(lockName, waiter))
     wakeUps.changed(lockName)
   }
 
@@ -165,7 +170,7 @@ class SqliteBackend implements Backend<HostCapabilities> {
   async renew({ lockName, owner }: Grant, ttlMs: number): Promise<RenewResult> {
     const sentAtMs = this.#seams.nowMs()
     const { records } = this.#opened ?? (await this.#open(requestTimeoutMsMax))
-    return this.#write('a renewal', (): RenewResult => {
+    return this.#writeForThisBoot('a renewal', (): RenewResult => {
       if (records.renew(lockName, owner, ttlMs)) return { kind: 'renewed', sentAtMs, ttlMs }
       const entry = records.at(lockName)
       if (!entry || entry.owner === null) return { kind: 'lost', reason: 'expired' }
@@ -175,7 +180,7 @@ class SqliteBackend implements Backend<HostCapabilities> {
 
   async release({ lockName, owner }: Grant, keepForMs: number): Promise<'released' | 'not-held'> {
     const { records, wakeUps } = this.#opened ?? (await this.#open(requestTimeoutMsMax))
-    const isReleased = await this.#write('a release', () =>
+    const isReleased = await this.#writeForThisBoot('a release', () =>
       keepForMs > 0 ? records.rest(lockName, owner, keepForMs) : records.remove(lockName, owner),
     )
     wakeUps.changed(lockName)
@@ -184,7 +189,7 @@ class SqliteBackend implements Backend<HostCapabilities> {
 
   async cancel(lockName: string, owner: string): Promise<void> {
     const { records, wakeUps } = this.#opened ?? (await this.#open(requestTimeoutMsMax))
-    await this.#write('a cancel', () => {
+    await this.#writeForThisBoot('a cancel', () => {
       records.cancel(owner)
       records.remove(lockName, owner)
     })
@@ -193,7 +198,7 @@ class SqliteBackend implements Backend<HostCapabilities> {
 
   async proclaim(lease: Fenced, value: string): Promise<'proclaimed' | 'not-held'> {
     const { records } = this.#opened ?? (await this.#open(requestTimeoutMsMax))
-    return this.#write('a proclamation', () => {
+    return this.#writeForThisBoot('a proclamation', () => {
       const entry = records.at(lease.lockName)
       if (entry?.owner !== lease.owner || entry.holder === null) return 'not-held'
       records.describe(lease.lockName, { ...entry.holder, value })
@@ -235,27 +240,6 @@ class SqliteBackend implements Backend<HostCapabilities> {
 
   async close(): Promise<void> {
     this.#opened?.wakeUps.close()
-  }
-
-  /** @param sentAtMs Before the request was made: its life counts from later. */
-  #acquire(opened: Opened, request: AcquireRequest, sentAtMs: number): AcquireResult {
-    const { records, queue } = opened
-    const { lockName, owner, waits, waiter } = request
-    const { entry, isCancelled, isQueued } = records.find(lockName, owner)
-    if (entry?.owner === owner) return { kind: 'granted', grant: again(opened, entry, sentAtMs) }
-    // Whoever cancelled this attempt does not listen any more: any answer but a grant will do.
-    if (isCancelled) return REFUSED
-    if (entry) {
-      if (waits) stand(opened, lockName, waiter)
-      return refusalOf(records, entry)
-    }
-    const first = isQueued ? queue.first(lockName) : null
-    if (first !== null && first.waiter !== waiter) {
-      if (waits) stand(opened, lockName, waiter)
-      return { kind: 'held', retryAfterMs: records.overInMs(first.endsAtMs), holder: null }
-    }
-    if (first !== null) queue.leave(lockName, waiter)
-    return { kind: 'granted', grant: fresh(opened, request, sentAtMs) }
   }
 
   #handOver(
@@ -305,6 +289,15 @@ class SqliteBackend implements Backend<HostCapabilities> {
     return immediately(this.#db, this.#seams, this.#bounds(what, timeoutMs), () => this.#inFile(fn))
   }
 
+  /**
+   * I3. For what a power cut may take back: no process from before it lives to miss it, and the rows
+   * are cleared at the boot, or end by the clock where there is no boot id.
+   */
+  #writeForThisBoot<T>(what: string, fn: () => T, timeoutMs = requestTimeoutMsMax): Promise<T> {
+    const bounds = { ...this.#bounds(what, timeoutMs), isOfThisBoot: true }
+    return immediately(this.#db, this.#seams, bounds, () => this.#inFile(fn))
+  }
+
   #inFile<T>(fn: () => T): T {
     this.#file.check()
     return fn()
@@ -335,43 +328,4 @@ class SqliteBackend implements Backend<HostCapabilities> {
     this.#opened = { source: `sqlite:${store}`, records, queue, wakeUps }
     return this.#opened
   }
-}
-
-/** I2. A refusal that needs no write, or null. */
-function refused({ records, queue }: Opened, request: AcquireRequest): AcquireResult | null {
-  const { lockName, owner, waits, waiter } = request
-  const { entry } = records.find(lockName, owner)
-  if (!entry || entry.owner === owner) return null
-  return waits && !queue.isKept(lockName, waiter) ? null : refusalOf(records, entry)
-}
-
-function refusalOf(records: Records, entry: Entry): AcquireResult {
-  const { holder, owner } = entry
-  const fencingToken = owner === null ? null : entry.fencingToken
-  return { kind: 'held', retryAfterMs: records.overInMs(entry.endsAtMs), holder, fencingToken }
-}
-
-/** With it the places of all other names for which this process sleeps: they would be written soon. */
-function stand({ queue, wakeUps }: Opened, lockName: string, waiter: string): void {
-  queue.keep(wakeUps.names(KEPT_NAMES_MAX))
-  queue.stand(lockName, waiter)
-}
-
-function fresh({ source, records }: Opened, request: AcquireRequest, sentAtMs: number): Grant {
-  const { fencingToken } = records.grant(request)
-  const { lockName, owner, ttlMs } = request
-  return { lockName, owner, fencingToken, source, ttlMs, sentAtMs }
-}
-
-/** Of an entry that stands: what is left of its life. */
-function again({ source, records }: Opened, entry: Entry, sentAtMs: number): Grant {
-  const { lockName, owner, fencingToken } = entry
-  assert(owner !== null, 'I1: nobody is granted nothing')
-  return { lockName, owner, fencingToken, source, ttlMs: records.leftMs(entry), sentAtMs }
-}
-
-/** Without the holder's lock delay: that part is for the name to rest, not for work. */
-function revokerGrant(opened: Opened, entry: Entry, sentAtMs: number): Grant {
-  const grant = again(opened, entry, sentAtMs)
-  return { ...grant, ttlMs: Math.max(0, grant.ttlMs - entry.lockDelayMs) }
 }

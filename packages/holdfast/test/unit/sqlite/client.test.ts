@@ -184,6 +184,36 @@ describe.each(sqliteDrivers())('$name', (driver) => {
     expect(timeout()).toBeLessThan(10)
   })
 
+  // The level left at NORMAL: what the owner writes next, or a grant, would not survive a power cut.
+  it.each([
+    ['FULL', 2],
+    ['EXTRA', 3],
+    ['OFF', 0],
+  ])(
+    'only what is of this boot does not wait for the disk, and %s is put back',
+    async (name, level) => {
+      const db = table()
+      db.exec(`PRAGMA synchronous = ${name}`)
+      const read = (): number =>
+        Number((prepared(db, 'PRAGMA synchronous').get() as SqliteRow)['synchronous'])
+      const ofThisBoot = { ...within(PATIENCE_MS), isOfThisBoot: true }
+
+      expect(await immediately(db, systemSeams, within(PATIENCE_MS), read)).toBe(level)
+      expect(await immediately(db, systemSeams, ofThisBoot, read)).toBe(Math.min(level, 1))
+      expect(read()).toBe(level)
+      const failing = immediately(db, systemSeams, ofThisBoot, () => {
+        throw new Error('mine')
+      })
+      await expect(failing).rejects.toThrow('mine')
+      expect(read()).toBe(level)
+      // A transaction of the owner, who is told so, and whose level stays.
+      db.exec('BEGIN')
+      await expect(immediately(db, systemSeams, ofThisBoot, read)).rejects.toThrow('a transaction')
+      db.exec('COMMIT')
+      expect(read()).toBe(level)
+    },
+  )
+
   it('what cannot be written says why, and leaves nothing behind', async () => {
     const db = table()
     const small = prepared(db, 'INSERT INTO t VALUES (randomblob(100000))')
