@@ -31,6 +31,8 @@ export default defineConfig({
           name: 'unit',
           include: ['packages/holdfast/test/unit/**/*.test.ts'],
           testTimeout: 30_000,
+          // Two of its files compile the library first.
+          hookTimeout: 120_000,
         },
       },
       {
