@@ -31,7 +31,7 @@ export default defineConfig({
           name: 'unit',
           include: ['packages/holdfast/test/unit/**/*.test.ts'],
           testTimeout: 30_000,
-          // Two of its files compile the library first.
+          // One of its files compiles the library first.
           hookTimeout: 120_000,
         },
       },
