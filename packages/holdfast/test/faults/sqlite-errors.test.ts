@@ -81,7 +81,7 @@ describe.each(sqliteDrivers())('a lock file, opened with $name,', (driver) => {
   })
 
   it('whose table is damaged grants nothing, and serves again when it is repaired', async () => {
-    const before = open()
+    const before = driver.open(file)
     const first = sqliteBackendWith(systemSeams, before)
     for (let index = 0; index < 200; index++) await acquired(first, `name ${index}`)
     const root = before.prepare(ROOT_OF_LOCKS).get() as { rootpage: number }

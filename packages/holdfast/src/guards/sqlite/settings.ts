@@ -28,7 +28,9 @@ export function prepareConnection(db: SqliteDatabase, { synchronous }: GuardSett
     const allowed = 'a connection that can roll back: any journal_mode but OFF'
     throw new InvalidArgumentError('database', 'one with journal_mode = OFF', allowed)
   }
-  if (synchronous === 'full' && Number(pragma(db, 'main.synchronous')) < FULL) {
+  // Said even where it is read already: a level that is only the default falls, to NORMAL in
+  // better-sqlite3, when another connection switches the file to WAL. EXTRA is nobody's default.
+  if (synchronous === 'full' && Number(pragma(db, 'main.synchronous')) <= FULL) {
     db.exec('PRAGMA main.synchronous = FULL')
   }
   known.set(db, synchronous)
