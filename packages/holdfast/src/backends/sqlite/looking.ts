@@ -3,7 +3,7 @@ import { prepared, type SqliteDatabase, type SqliteRow } from '../../clients/sql
 import type { LockInfo } from '../../core/backend.ts'
 import type { Queue } from './queue.ts'
 import type { Entry, Records } from './records.ts'
-import type { Looks } from './wake-ups.ts'
+import type { Free, Looks } from './wake-ups.ts'
 
 const PAGE = 100
 
@@ -20,8 +20,8 @@ export class SqliteLooks implements Looks {
     this.#free = prepared(
       db,
       `SELECT value AS lock_name,
-        EXISTS (SELECT 1 FROM ${p}queue WHERE lock_name = value) AS is_queued FROM json_each(?)
-        WHERE NOT EXISTS (SELECT 1 FROM ${p}locks WHERE lock_name = value AND ends_at_ms > ?)`,
+        (SELECT ends_at_ms FROM ${p}locks WHERE lock_name = value AND ends_at_ms > ?) AS ends_at_ms,
+        EXISTS (SELECT 1 FROM ${p}queue WHERE lock_name = value) AS is_queued FROM json_each(?)`,
     )
   }
 
@@ -29,17 +29,23 @@ export class SqliteLooks implements Looks {
     return Number((this.#version.get() as SqliteRow)['data_version'])
   }
 
-  free(names: readonly string[]): { ours: string[]; others: string[] } {
-    const rows = this.#free.all(JSON.stringify(names), this.#records.nowMs()) as SqliteRow[]
+  free(names: readonly string[]): Free {
+    const nowMs = this.#records.nowMs()
+    const rows = this.#free.all(nowMs, JSON.stringify(names)) as SqliteRow[]
     const ours: string[] = []
     const others: string[] = []
+    let endsInMs = Number.POSITIVE_INFINITY
     for (const row of rows) {
+      if (row['ends_at_ms'] !== null) {
+        endsInMs = Math.min(endsInMs, Number(row['ends_at_ms']) - nowMs)
+        continue
+      }
       const lockName = String(row['lock_name'])
       const first = row['is_queued'] ? this.#queue.look(lockName) : null
       const side = first === null || first.isOurs ? ours : others
       side.push(lockName)
     }
-    return { ours, others }
+    return { ours, others, endsInMs }
   }
 }
 

@@ -7,7 +7,8 @@
  *
  * Guarantees:
  * W1. No release is missed between a refusal and the sleep: whoever lies down is looked at once.
- * W2. Woken is whoever may get the name: it is free, and nobody else who lives is first in its queue.
+ * W2. Woken is whoever may get the name: it is free, and nobody else who lives is first in its queue. An
+ *     entry that ends by itself is looked at when it does: its holder may be dead, and commits nothing.
  * W3. The poll is the guarantee: without a watcher (inotify has none left, or the platform none) a commit
  *     is seen within 20 ms, with one that is silent within 100 ms.
  * W4. A look is at most 200 names, so that it does not hold the event loop; the rest are next.
@@ -32,8 +33,15 @@ const NAMES_PER_LOOK = 200
 export interface Looks {
   /** Changes when another connection commits. */
   version(): number
-  /** Which of the names are free for one of ours, and which for another that lives. */
-  free(names: readonly string[]): { ours: string[]; others: string[] }
+  free(names: readonly string[]): Free
+}
+
+/** Which of the names are free for one of ours, and which for another that lives. */
+export interface Free {
+  readonly ours: readonly string[]
+  readonly others: readonly string[]
+  /** Until the first of those ends that are held, by itself and without a commit; Infinity: none is. */
+  readonly endsInMs: number
 }
 
 export class SqliteWakeUps {
@@ -45,6 +53,8 @@ export class SqliteWakeUps {
   readonly #due = new Set<string>()
   /** Names that are free, but for somebody else first: they may be passed over without a commit. */
   readonly #blocked = new Set<string>()
+  /** When the first of the held names ends that were looked at. */
+  #endsAtMs = Number.POSITIVE_INFINITY
   #version = Number.NaN
   #hotUntilMs = Number.NEGATIVE_INFINITY
   #cancelTick: CancelTimer | null = null
@@ -122,7 +132,7 @@ export class SqliteWakeUps {
     if (this.#sleepers.size > 0) return
     this.#cancelTick?.()
     this.#cancelTick = null
-    this.#tickAtMs = Number.POSITIVE_INFINITY
+    this.#tickAtMs = this.#endsAtMs = Number.POSITIVE_INFINITY
     // Whoever is refused sleeps again soon.
     this.#cancelLinger ??= this.#seams().after(LINGER_MS, () => {
       this.#cancelLinger = null
@@ -150,14 +160,18 @@ export class SqliteWakeUps {
       this.#wakeAll()
     }
     if (this.#sleepers.size === 0) return
-    const isHot = this.#due.size > 0 || this.#seams().nowMs() < this.#hotUntilMs
-    this.#tickIn(isHot ? HOT_POLL_MS : this.#watcher === null ? POLL_MS : WATCHED_POLL_MS)
+    const nowMs = this.#seams().nowMs()
+    const isHot = this.#due.size > 0 || nowMs < this.#hotUntilMs
+    const pollMs = isHot ? HOT_POLL_MS : this.#watcher === null ? POLL_MS : WATCHED_POLL_MS
+    this.#tickIn(Math.min(pollMs, Math.max(this.#endsAtMs - nowMs, HOT_POLL_MS)))
   }
 
   #look(): void {
     const version = this.#looks.version()
-    if (version !== this.#version) {
+    const nowMs = this.#seams().nowMs()
+    if (version !== this.#version || nowMs >= this.#endsAtMs) {
       this.#version = version
+      this.#endsAtMs = Number.POSITIVE_INFINITY
       for (const lockName of this.#sleepers.keys()) this.#due.add(lockName)
     }
     for (const lockName of this.#blocked) this.#due.add(lockName)
@@ -167,7 +181,8 @@ export class SqliteWakeUps {
       if (names.length === NAMES_PER_LOOK) break
       names.push(lockName)
     }
-    const { ours, others } = this.#looks.free(names)
+    const { ours, others, endsInMs } = this.#looks.free(names)
+    this.#endsAtMs = Math.min(this.#endsAtMs, nowMs + endsInMs)
     for (const lockName of names) {
       this.#due.delete(lockName)
       this.#blocked.delete(lockName)

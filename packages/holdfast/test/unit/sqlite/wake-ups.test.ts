@@ -103,6 +103,24 @@ describe.each(sqliteDrivers())('sleepers on a lock file, with $name,', (driver) 
     await until('all places are given up', () => file.rows('queue').length === 0)
   })
 
+  // A holder that is dead, or stands still, commits nothing: the next one came at its poll, a second later.
+  it('are woken when the entry ends by itself', async () => {
+    const [ours, theirs] = [file.backend(), file.backend()]
+    await theirs.tryAcquire(request('a', { ttlMs: 500 }))
+    await acquired(theirs, 'b')
+    const controller = new AbortController()
+    const woken: string[] = []
+    const sleepers = ['a', 'b'].map((name) =>
+      ours.wakeUp?.(name, controller.signal).then(() => woken.push(name)),
+    )
+    await sleep(200)
+    expect(woken).toEqual([])
+    await until('the one for the entry that ended is woken', () => woken.length > 0)
+    expect(woken).toEqual(['a'])
+    controller.abort()
+    await Promise.all(sleepers)
+  })
+
   it('who are not first in the queue sleep on, until the first is gone', async () => {
     const [ours, theirs] = [file.backend(), file.backend()]
     const grant = await acquired(theirs, 'a')
@@ -133,7 +151,11 @@ it('without a watcher a commit is seen by polling, and a database that fails wak
       if (fails) throw new Error('closed')
       return version
     },
-    free: (names: readonly string[]) => ({ ours: version > 1 ? [...names] : [], others: [] }),
+    free: (names: readonly string[]) => ({
+      ours: version > 1 ? [...names] : [],
+      others: [],
+      endsInMs: Number.POSITIVE_INFINITY,
+    }),
   }
   const wakeUps = new SqliteWakeUps('/nowhere/at/all/locks.db', looks, () => systemSeams)
   const { signal } = new AbortController()
