@@ -53,6 +53,7 @@ export class Records {
   readonly #host: Host
   readonly #seams: () => Seams
   readonly #statements: ReturnType<typeof statementsOf>
+  #readMs: number | null = null
 
   constructor(db: SqliteDatabase, tablePrefix: string, host: Host, seams: () => Seams) {
     this.#host = host
@@ -62,7 +63,21 @@ export class Records {
 
   /** On the clock that entries end by; never ahead of it, and up to 10 ms behind. */
   nowMs(): number {
-    return hostMs(this.#host, this.#seams())
+    return this.#readMs ?? hostMs(this.#host, this.#seams())
+  }
+
+  /**
+   * One reading of the clock for all of `fn`, which is synchronous: reading it costs as much as a
+   * statement, and a request has several. It is never before the request was made, from when its holder
+   * counts.
+   */
+  atOneTime<T>(fn: () => T): T {
+    this.#readMs = hostMs(this.#host, this.#seams())
+    try {
+      return fn()
+    } finally {
+      this.#readMs = null
+    }
   }
 
   /** Only reads. */

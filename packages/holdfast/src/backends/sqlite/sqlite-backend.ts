@@ -300,7 +300,7 @@ class SqliteBackend implements Backend<HostCapabilities> {
 
   #inFile<T>(fn: () => T): T {
     this.#file.check()
-    return fn()
+    return this.#opened === null ? fn() : this.#opened.records.atOneTime(fn)
   }
 
   #bounds(what: string, timeoutMs: number) {
