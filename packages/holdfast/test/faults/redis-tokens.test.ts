@@ -69,8 +69,9 @@ describe('a token', () => {
       local first = acquire()
       redis.call('DEL', KEYS[1])
       return {first, acquire()}`
-    const args = ['o'.repeat(22), '5000', ',"h":"h","p":1}']
-    const drawn = await redis.eval(script, 3, 'lock:k', 'lock:#hf:cancel:o', COUNTER, ...args)
+    const tombstone = `lock:#hf:cancel:${'o'.repeat(22)}`
+    const args = ['5000', ',"h":"h","p":1}']
+    const drawn = await redis.eval(script, 3, 'lock:k', tombstone, COUNTER, ...args)
     expect(drawn).toEqual([1_700_000_000_000_005, 1_700_000_000_000_006])
   })
 

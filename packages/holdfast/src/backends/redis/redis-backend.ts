@@ -164,7 +164,7 @@ class RedisBackend implements Backend {
       ACQUIRE,
       // Each in one piece: a list that is added to grows by more than it needs.
       waits ? [lock, tombstone, counter, want] : [lock, tombstone, counter],
-      waits ? [owner, ttl, metadata, waiter] : [owner, ttl, metadata],
+      waits ? [ttl, metadata, waiter] : [ttl, metadata],
       (reply) => this.#readAcquired(sent, reply),
       (error) => this.#failed(sent, error),
     )

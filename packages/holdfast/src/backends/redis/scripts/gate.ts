@@ -25,7 +25,7 @@ export const GATED_ACQUIRE: RedisScript = defineScript(
   'acquire',
   /* lua */ `
 -- KEYS[5..] marker  the last key; string, NEVER expires
--- ARGV[5..] fresh   the last but one: 22 characters, for a marker of our own
+-- ARGV[4..] fresh   the last but one: 22 characters, for a marker of our own
 --           longest the last: the longest TTL of anybody, milliseconds
 -- Reply besides: {'waiting', the marker's inc, longest TTL of anybody in ms}
 local marker = table.remove(KEYS)
