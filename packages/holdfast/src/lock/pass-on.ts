@@ -42,10 +42,10 @@ export type Ended = 'released' | 'not-held'
 /** @throws LockError when the store did not confirm within the budget (E1). */
 export function endGrant(context: Context, ending: Ending): Promise<Ended> {
   const untilMs = context.seams.nowMs() + ending.budgetMs
-  const goOn = (error: unknown): Promise<Ended> => endAgain(context, ending, untilMs, error)
+  const failed = (error: unknown): Promise<Ended> => endAgain(context, ending, untilMs, error)
   const next = nextOf(context, ending)
-  if (next === null) return free(context, ending, ending.budgetMs, goOn)
-  return passOn(context, ending, next, ending.budgetMs).catch(goOn)
+  if (next === null) return free(context, ending, ending.budgetMs, failed)
+  return passOn(context, ending, next, ending.budgetMs).catch(failed)
 }
 
 /** Who is passed the grant. A hand-over that failed once may fail for its own reasons: it is tried once. */
@@ -58,17 +58,16 @@ function free(
   context: Context,
   { grant, keepForMs }: Ending,
   timeoutMs: number,
-  failed: (error: unknown) => Promise<Ended>,
+  failed?: (error: unknown) => Promise<Ended>,
 ): Promise<Ended> {
   const { backend, waits } = context
   return bounded(context, {
     timeoutMs,
     ask: () => backend.release(grant, keepForMs()),
     onTimeout: () => noAnswer('release', timeoutMs),
-  }).then((answer) => {
-    waits.ended(grant.lockName)
-    return answer
-  }, failed)
+    answered: () => waits.ended(grant.lockName),
+    failed,
+  })
 }
 
 /** After the first try failed with `error`. */
@@ -90,9 +89,7 @@ async function endAgain(
     }
     await new Promise<void>((resolve) => waiting.add(seams.nowMs() + delayMs, resolve))
     try {
-      const answer = await free(context, ending, untilMs - seams.nowMs(), (again) => {
-        throw again
-      })
+      const answer = await free(context, ending, untilMs - seams.nowMs())
       // Asked twice, "not held" may be the work of the first.
       return unknown && seams.nowMs() < ending.sureUntilMs ? 'released' : answer
     } catch (again) {

@@ -20,6 +20,10 @@ export interface Request<T> {
   readonly timeoutMs: number
   readonly ask: () => Promise<T>
   readonly onTimeout: () => LockError
+  /** Hears of the answer in the turn in which it came. */
+  readonly answered?: () => void
+  /** Is asked in place of the caller when there was no answer: each promise more is one more turn. */
+  readonly failed?: ((error: unknown) => Promise<T>) | undefined
   /** Takes an answer for which nobody waits any more. */
   readonly late?: (answer: T) => void
   /** Whether no caller waits for it, so that it need not keep the process running. */
@@ -30,12 +34,16 @@ export function bounded<T>(context: Context, request: Request<T>): Promise<T> {
   const agenda = request.background === true ? context.agenda : context.waiting
   return new Promise((resolve, reject) => {
     let waiting = true
+    const fail = (error: unknown): void => {
+      if (request.failed) resolve(request.failed(error))
+      else reject(error)
+    }
     const fromMs = context.seams.nowMs()
     // Sent first: what else has to be done is done while the store works.
     const asked = started(request.ask)
     const giveUp = (error: unknown): void => {
       waiting = false
-      reject(error)
+      fail(error)
     }
     let endTimer = (): void => undefined
     try {
@@ -49,17 +57,19 @@ export function bounded<T>(context: Context, request: Request<T>): Promise<T> {
     asked.then(
       (answer) => {
         endTimer()
-        if (waiting) return resolve(answer)
         try {
-          request.late?.(answer)
-        } catch {
-          // Nobody waits for it any more, and an answer that makes no sense changes nothing.
+          if (!waiting) return request.late?.(answer)
+          request.answered?.()
+          resolve(answer)
+        } catch (error) {
+          // Of no effect after the time-out: nobody waits for it any more.
+          reject(error)
         }
       },
       (error: unknown) => {
         endTimer()
         // After the time-out a rejection says nothing that was not assumed already.
-        if (waiting) reject(error)
+        if (waiting) fail(error)
       },
     )
   })
