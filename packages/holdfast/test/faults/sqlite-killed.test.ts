@@ -140,7 +140,14 @@ process.exit(0)`
           else kills += 1
         }
       }
-      await Promise.all(Array.from({ length: LANES }, lane))
+      // A lane that fails must not leave the other at work in folders that are being removed.
+      const stopping = (): Promise<void> =>
+        lane().catch((error: unknown) => {
+          isOver = true
+          throw error
+        })
+      const ends = await Promise.allSettled(Array.from({ length: LANES }, stopping))
+      for (const end of ends) if (end.status === 'rejected') throw end.reason
       expect(isOver, 'the program ran to its end once').toBe(true)
       return kills
     }
