@@ -105,7 +105,8 @@ export async function chooseDriver(
 function whyNot(name: DriverName, error: unknown): string {
   if (name === 'node:sqlite') return 'this Node has no node:sqlite'
   const { code, message } = (error ?? {}) as { code?: unknown; message?: unknown }
-  const isMissing = code === 'ERR_MODULE_NOT_FOUND' && String(message).includes(`'${name}'`)
+  // As Node, a bundler and Yarn say it; of another package it means that this one is broken.
+  const isMissing = new RegExp(`['"]${name}['"]|tried to access ${name} `).test(String(message))
   if (isMissing) return `${name} is not installed`
   return `${name} is installed but does not load (${typeof code === 'string' ? code : 'no code'})`
 }

@@ -21,6 +21,7 @@ import { startProxy } from '../../src/testkit/proxy.ts'
 import { type Certificates, makeCertificates } from '../support/certificates.ts'
 import { connectionsAt, onlyDriver } from '../support/connect.ts'
 import { CLIENT_NAMES, type ClientName, openInspector, until } from '../support/redis.ts'
+import { TlsSentinel } from '../support/redis-tls-sentinel.ts'
 
 const USER = ['--user', 'shop', 'on', '>p@ss/w:rd', '~shop:*', '&shop:*', '+@all']
 const CREDENTIALS = 'shop:p%40ss%2Fw%3Ard@'
@@ -305,6 +306,22 @@ describe('Sentinels and clusters', () => {
         (await connectionsAt(port)).filter((line) => line.includes('user=shop'))
       await until(async () => (await ours()).length === 0, 'no connection is left')
     }
+  })
+
+  it.each(CLIENT_NAMES)('%s by a Sentinel, TLS to it and to the primary', async (name) => {
+    const sentinel = await TlsSentinel.start(certificates, tlsPort)
+    ends.push(() => sentinel.stop())
+    const url = `rediss+sentinel://${CREDENTIALS}127.0.0.1:${sentinel.tlsPort}/locks/3`
+    const tls = { ca: certificates.ca }
+    const locks = await open(name, url, { tls, keyPrefix: 'shop:', connectTimeoutMs: 30_000 })
+    await locks.acquire('a')
+    expect(await keysOfLocks(server.port)).toEqual(['3/shop:a'])
+    await locks.close()
+    // ioredis keeps to itself what a Sentinel failed with.
+    const why = name.startsWith('ioredis') ? 'no Sentinel was reached' : 'is not trusted'
+    await expect(open(name, url, { connectTimeoutMs: 1500 })).rejects.toMatchObject({
+      message: expect.stringContaining(why),
+    })
   })
 
   // One node that has all slots: a cluster of six would need six ports of TLS.

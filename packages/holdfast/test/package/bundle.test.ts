@@ -8,6 +8,7 @@ const { holdfast } = packedTarballs()
 
 const PROGRAM = `
 import { createLocks, LockError, LockHeldError, memoryBackend } from 'holdfast'
+import { connect } from 'holdfast/connect'
 import { redisBackend } from 'holdfast/redis'
 
 const locks = createLocks(memoryBackend())
@@ -18,11 +19,15 @@ const told = [LockError, LockHeldError, other.LockError, other.LockHeldError].ma
 const strange = error instanceof other.StaleTokenError
 await lease.release()
 await locks.close()
-console.log(JSON.stringify({ told, strange, redis: typeof redisBackend }))
+const opened = await connect('memory:')
+await opened.close()
+const missing = await connect('redis://127.0.0.1').catch(({ message }) => message)
+console.log(JSON.stringify({ told, strange, redis: typeof redisBackend, missing }))
 `
 
 // The accidents: a file beside the package is looked for at run time and is not in the bundle; and a
-// library that brings a copy of its own throws errors that the program does not recognise.
+// library that brings a copy of its own throws errors that the program does not recognise; and a driver
+// that nobody has keeps a bundle from being made.
 it('a bundle works, and knows the errors of a copy that is not in it', async () => {
   const folder = emptyFolder()
   writeFileSync(join(folder, 'package.json'), '{"private": true, "type": "module"}\n')
@@ -45,5 +50,8 @@ it('a bundle works, and knows the errors of a copy that is not in it', async () 
   const { code, output } = await runNode(moved, 'main.js', join(copy, 'dist/index.js'))
   expect({ code, output }).toMatchObject({ code: 0 })
   const told = [true, true, true, true]
-  expect(JSON.parse(output)).toEqual({ told, strange: false, redis: 'function' })
+  const missing = expect.stringMatching(
+    /not installed; run: npm install ioredis, or npm install redis$/,
+  )
+  expect(JSON.parse(output)).toEqual({ told, strange: false, redis: 'function', missing })
 })

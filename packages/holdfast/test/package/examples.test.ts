@@ -23,6 +23,13 @@ const { holdfast } = packedTarballs()
 /** What each prints, line by line; the others have tests of their own. */
 const PRINTS: Readonly<Record<string, readonly RegExp[]>> = {
   'first-lock': [/^held report:daily for \d+ ms at least$/],
+  connect: [/^held, token \d{16}$/],
+  'connect-redis': [/^held, token \d{16}$/],
+  'connect-options': [
+    /^not now: no connection to Redis at 127\.0\.0\.1:1 within 3000 ms: the connection was refused/,
+    /^change the set-up: url is "redsi:", allowed: one of memory:, sqlite:, redis:, /,
+    /^held report:daily$/,
+  ],
   'quick-start': [/^held with fencing token \d{16}$/],
   'guarded-write': [/^balance 101$/],
   handle: [

@@ -38,6 +38,19 @@ function underPlugAndPlay(folder: string): string[] {
   return ['--require', join(folder, '.pnp.cjs'), '--experimental-loader', loader, '--no-warnings']
 }
 
+/** Drivers are peers that nobody needs to have: what `connect` says without one names what to do. */
+async function missingDriver(folder: string, flags: readonly string[]): Promise<string[]> {
+  const file = join(folder, 'connect.mjs')
+  writeFileSync(
+    file,
+    "import { connect } from 'holdfast/connect'\n" +
+      "await connect('redis://127.0.0.1').catch(({ message }) => console.log(message))\n",
+  )
+  const { output } = await runNode(folder, ...flags, file)
+  const wanted = 'redis is not installed; run: npm install ioredis, or npm install redis\n'
+  return output.endsWith(wanted) ? [] : [`connect without a driver says: ${output}`]
+}
+
 /** What goes wrong, entry by entry. */
 async function failures(folder: string, flags: readonly string[] = []): Promise<string[]> {
   const found: string[] = []
@@ -47,6 +60,7 @@ async function failures(folder: string, flags: readonly string[] = []): Promise<
       if (code !== 0) found.push(`${form} of ${specifier} ends with ${code}: ${output}`)
     }
   }
+  found.push(...(await missingDriver(folder, flags)))
   return found
 }
 

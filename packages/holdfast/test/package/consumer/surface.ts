@@ -18,6 +18,7 @@ import {
   type Options,
   StaleTokenError,
 } from 'holdfast'
+import { type ConnectOptions, connect, type DriverName } from 'holdfast/connect'
 import { type PgClient, type PgPool, postgresGuard } from 'holdfast/guards/postgres'
 import { type RedisClient, redisBackend } from 'holdfast/redis'
 import {
@@ -36,6 +37,14 @@ const locks = createLocks(redisBackend(redis, { keyPrefix: 'app:', subscriber: f
   ttlMs: 10_000,
 })
 const guard = postgresGuard(pool, { isolation: 'repeatable read' })
+
+const driver: DriverName = 'node:sqlite'
+const byUrl: ConnectOptions = { driver, ttlMs: 5_000, password: undefined, tls: { ca: [''] } }
+export const opened: Promise<Locks> = connect('sqlite:./locks.db', byUrl)
+// @ts-expect-error no such driver
+export const wrongDriver: ConnectOptions = { driver: 'pg' }
+// @ts-expect-error no such option
+export const wrongOption: ConnectOptions = { keyPrefx: 'app:' }
 
 /** Options that a caller passes on may hold `undefined`, under exactOptionalPropertyTypes too. */
 export async function withDefaults(asked: Options<{ waitMs: number }>): Promise<Lease> {
