@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { SqliteDatabase } from '../../src/clients/sqlite.ts'
 import {
   BackendUnavailableError,
   GuardBusyError,
@@ -8,6 +9,7 @@ import {
   OutcomeUnknownError,
   ReentrantAcquireError,
 } from '../../src/core/errors.ts'
+import { sqliteGuardWith } from '../../src/guards/sqlite/guard.ts'
 import {
   fenced,
   gate,
@@ -223,6 +225,18 @@ for (const driver of sqliteDrivers()) {
       expect(order).toEqual(['microtask sees 1'])
     })
 
+    // No timer fires while it runs: only COMMIT itself can ask.
+    it('a function that runs past its lease without a pause is not committed', async () => {
+      const late = leaseFor(lease, VALID_MS)
+      const run = ours.guard.transaction(late, (tx) => {
+        add(tx, 'never')
+        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2 * VALID_MS)
+      })
+      await expect(run).rejects.toThrow(LeaseLostError)
+      expect(entries()).toEqual([])
+      await expect(ours.guard.claim(lease)).resolves.toEqual({ seq: 1n })
+    })
+
     it('a connection that the function closes has applied nothing', async () => {
       const run = ours.guard.transaction(lease, async (tx) => {
         add(tx, 'never')
@@ -247,6 +261,27 @@ for (const driver of sqliteDrivers()) {
       await expect(ours.guard.claim(lease, ours.db)).resolves.toEqual({ seq: 1n })
       ours.db.exec('COMMIT')
       await expect(ours.guard.claim(lease, ours.db)).rejects.toThrow(InvalidArgumentError)
+    })
+
+    // node:sqlite says whether a transaction is open from Node 22.16 on.
+    it('a driver that does not tell whether a transaction is open is asked all the same', async () => {
+      const silent: SqliteDatabase = {
+        exec: (sql) => ours.db.exec(sql),
+        prepare: (sql) => ours.db.prepare(sql),
+      }
+      const guard = sqliteGuardWith(silent, {})
+      await guard.transaction(lease, async (tx) => tx.prepare(INSERT).run('inside'))
+      expect(entries()).toEqual(['inside'])
+      const ended = guard.transaction(lease, (tx) => void tx.exec('COMMIT'))
+      await expect(ended).rejects.toThrow(OutcomeUnknownError)
+      const lost = guard.transaction(leaseFor(lease, VALID_MS), async (tx) => {
+        tx.prepare(INSERT).run('never')
+        await sleep(2 * VALID_MS)
+      })
+      await expect(lost).rejects.toThrow(LeaseLostError)
+      expect(entries()).toEqual(['inside'])
+      ours.db.exec('BEGIN')
+      await expect(guard.claim(lease)).rejects.toThrow(/a connection of its own/)
     })
 
     // better-sqlite3 waits for 5 s inside of SQLite by default: no timer, no signal, no renewal.

@@ -98,6 +98,18 @@ const claimedInside: Holder =
     }
   }
 
+/** Compares tokens in the write alone. */
+const writeOnly: Holder =
+  ({ db, guard }, lease) =>
+  async (pause) => {
+    await pause()
+    const balance = read(db, lease.lockName)
+    await pause()
+    await guard.transaction(lease, (tx) => {
+      write(tx, lease.lockName, balance + 1, lease.fencingToken)
+    })
+  }
+
 const unguarded: Holder =
   ({ db }, lease) =>
   (pause) =>
@@ -193,6 +205,12 @@ for (const driver of sqliteDrivers()) {
       // Who comes second while the other is inside is the user's to see.
       expect(codes).toEqual(new Set(['fulfilled', 'STALE_TOKEN', 'GUARD_BUSY']))
       expect(count('fulfilled')).toBeGreaterThanOrEqual(orders)
+    })
+
+    // The control: why the claim comes before the first read.
+    it('lose acknowledged updates when only the write is guarded', async () => {
+      const { lost } = await runAll(2, writeOnly, 2)
+      expect(lost).toBeGreaterThan(0)
     })
 
     // The control: if nothing is lost without a guard, the orders above show nothing.
