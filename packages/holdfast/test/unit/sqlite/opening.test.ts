@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { CLOCK_GRAIN_MS, thisHost } from '../../../src/backends/sqlite/host.ts'
+import { ddl } from '../../../src/backends/sqlite/schema.ts'
 import { prepared } from '../../../src/clients/sqlite.ts'
 import type { Backend, Grant } from '../../../src/core/backend.ts'
 import { type Seams, systemSeams } from '../../../src/core/seams.ts'
@@ -51,6 +52,25 @@ describe.each(sqliteDrivers())('a lock file, opened with $name,', (driver) => {
     expect(file.rows('meta').length).toBe(1)
     const others = await acquired(file.backend({ tablePrefix: 'other_' }), 'name 0')
     expect(others.source).not.toBe(grants[0]?.source)
+  })
+
+  it('that another process makes in the same moment is taken as it is', async () => {
+    const [db, other] = [file.database(), file.database()]
+    let isMade = false
+    const racing = {
+      prepare: (sql: string) => db.prepare(sql),
+      exec: (sql: string) => {
+        if (sql === 'BEGIN IMMEDIATE' && !isMade) {
+          isMade = true
+          other.exec(ddl('holdfast_'))
+          const row = "INSERT INTO holdfast_meta VALUES (1, 'theirs', 1, 5, ?, ?, '')"
+          prepared(other, row).run(host.bootId, host.clockId)
+        }
+        return db.exec(sql)
+      },
+    }
+    expect((await acquired(sqliteBackend(racing), 'a')).source).toBe('sqlite:theirs')
+    expect(isMade).toBe(true)
   })
 
   it('of a later version is left alone', async () => {
