@@ -187,7 +187,7 @@ describe.skipIf(whyNot !== null)('on real servers', () => {
   it.for(Object.entries(PRINTS))(
     '%s prints what it should, and ends',
     async ([name, wanted], { skip }) => {
-      const lack = name.startsWith('sqlite') ? await whyNoSqlite(folder) : null
+      const lack = /^(?:sqlite.*|connect)$/.test(name) ? await whyNoSqlite(folder) : null
       if (lack !== null) skip(`better-sqlite3 does not load: ${lack}`)
       await inspector.flushall()
       const { output, ended } = start(name)

@@ -83,6 +83,8 @@ it('what is written into a URL is read from it', () => {
 it('ports and databases have the defaults of Redis', () => {
   expect(targetOf('redis://a')).toMatchObject({ addresses: [{ host: 'a', port: 6379 }], db: 0 })
   expect(targetOf('REDIS://a/')).toMatchObject({ addresses: [{ host: 'a', port: 6379 }], db: 0 })
+  // As the URL standard reads it: the last one ends the password.
+  expect(targetOf('redis://:p@ss@a').credentials).toEqual({ username: undefined, password: 'p@ss' })
   const sentinels = targetOf('redis+sentinel://a,b:7/main', 'sentinel')
   expect(sentinels.addresses).toEqual([
     { host: 'a', port: 26_379 },
@@ -192,6 +194,7 @@ describe('an error repeats nothing in which a password may stand', () => {
     `redis://user:${CANARY}`,
     `redis://:${CANARY}`,
     `redis://:a/${CANARY}@h`,
+    `redis://a/${CANARY}@h`,
     `redis://:a?${CANARY}@h`,
     `redis://:a?${CANARY}=b@h`,
     `redis://:a#${CANARY}@h`,
