@@ -13,8 +13,6 @@ export interface Opened {
   readonly wakeUps: SqliteWakeUps
 }
 
-/** Some milliseconds of work; more names than these write for themselves. */
-const KEPT_NAMES_MAX = 500
 const REFUSED: AcquireResult = { kind: 'held', retryAfterMs: null, holder: null }
 
 /** I2. A refusal that needs no write; or what a write is likely to find. */
@@ -43,12 +41,12 @@ export function refusal(
   // Whoever cancelled this attempt does not listen any more: any answer but a grant will do.
   if (isCancelled) return REFUSED
   if (entry) {
-    if (waits) stand(opened, lockName, waiter)
+    if (waits) queue.stand(lockName, waiter)
     return refusalOf(records, entry)
   }
   const first = isQueued ? queue.first(lockName) : null
   if (first === null || first.waiter === waiter) return null
-  if (waits) stand(opened, lockName, waiter)
+  if (waits) queue.stand(lockName, waiter)
   return { kind: 'held', retryAfterMs: records.overInMs(first.endsAtMs), holder: null }
 }
 
@@ -66,12 +64,6 @@ function refusalOf(records: Records, entry: Entry): AcquireResult {
   const { holder, owner } = entry
   const fencingToken = owner === null ? null : entry.fencingToken
   return { kind: 'held', retryAfterMs: records.overInMs(entry.endsAtMs), holder, fencingToken }
-}
-
-/** With it the places of all other names for which this process sleeps: they would be written soon. */
-function stand({ queue, wakeUps }: Opened, lockName: string, waiter: string): void {
-  queue.keep(wakeUps.names(KEPT_NAMES_MAX))
-  queue.stand(lockName, waiter)
 }
 
 export function fresh(

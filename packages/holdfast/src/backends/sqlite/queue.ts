@@ -7,7 +7,8 @@
  * Q2. A waiter that is known to be dead is passed over at once; one that is stopped, or of which nothing
  *     can be known, when its heartbeat ends: 2 s after its process last wrote it, at most.
  * Q3. A place that is kept by asking costs a write every half second, not one for each time; and one write
- *     keeps the places of all names for which this process sleeps.
+ *     keeps all places whose waiters have asked through this connection of late. Nobody keeps a place
+ *     of which nothing else is known: a thread that was ended leaves one of this very process.
  */
 import { prepared, type SqliteDatabase, type SqliteRow } from '../../clients/sqlite.ts'
 import { CLOCK_GRAIN_MS, type Host, isDead } from './host.ts'
@@ -18,6 +19,10 @@ const HEARTBEAT_MS = 2000
 const RENEW_BELOW_MS = 1500
 /** More dead ones in one queue are passed over by the next who asks. */
 const PASSED_OVER_MAX = 64
+/** What was kept this short a time ago is not written again. */
+const KEEP_BELOW_MS = 1750
+/** Some milliseconds of work; more places than these are written for themselves. */
+const KEPT_MAX = 500
 /** One ask adds at most one place. */
 const SWEPT_PER_ASK = 4
 
@@ -25,13 +30,22 @@ export interface Place {
   readonly place: number
   readonly waiter: string
   readonly endsAtMs: number
+  /** Its waiter asks through this connection, and so is woken here. */
   readonly isOurs: boolean
+}
+
+interface Asker {
+  readonly lockName: string
+  readonly waiter: string
+  readonly askedAtMs: number
 }
 
 export class Queue {
   readonly #host: Host
   readonly #nowMs: () => number
   readonly #statements: ReturnType<typeof statementsOf>
+  /** Who was refused here of late; the longest ago comes first. */
+  readonly #askers = new Map<string, Asker>()
 
   /** @param nowMs On the clock that entries end by. */
   constructor(db: SqliteDatabase, tablePrefix: string, host: Host, nowMs: () => number) {
@@ -40,32 +54,32 @@ export class Queue {
     this.#statements = statementsOf(db, tablePrefix)
   }
 
-  /** Only reads: whether this waiter has a place that will last until it asks again. */
+  /** Only reads: whether this waiter, who asks, has a place that will last until it asks again. */
   isKept(lockName: string, waiter: string): boolean {
+    this.#note(lockName, waiter)
     const row = this.#statements.ends.get(lockName, waiter) as SqliteRow | undefined
     return row !== undefined && Number(row['ends_at_ms']) - this.#nowMs() >= RENEW_BELOW_MS
   }
 
-  /** Gives the waiter the last place, or keeps the one that it has. */
+  /** Gives the waiter, who asks, the last place, or keeps the one that it has; Q3. */
   stand(lockName: string, waiter: string): void {
     const { pid, startedAt, pidNamespace } = this.#host
     const nowMs = this.#nowMs()
     const endsAtMs = Math.ceil(nowMs) + HEARTBEAT_MS + CLOCK_GRAIN_MS
+    this.#keep(nowMs, endsAtMs)
+    this.#note(lockName, waiter)
     this.#statements.stand.run(lockName, waiter, pid, startedAt, pidNamespace, endsAtMs)
     // Of names for which nobody asks any more.
     this.#statements.sweep.run(nowMs, SWEPT_PER_ASK)
   }
 
-  /** Q3. Of the names for which somebody of this process sleeps, and so will ask again. */
-  keep(lockNames: readonly string[]): void {
-    const { pid, startedAt, pidNamespace } = this.#host
-    const nowMs = Math.ceil(this.#nowMs())
-    const endsAtMs = nowMs + HEARTBEAT_MS + CLOCK_GRAIN_MS
-    const names = JSON.stringify(lockNames)
-    this.#statements.keep.run(endsAtMs, names, pid, startedAt, pidNamespace, nowMs)
+  /** This waiter asks no more; what a failing write leaves behind ends by itself. */
+  forget(lockName: string, waiter: string): void {
+    this.#askers.delete(keyOf(lockName, waiter))
   }
 
   leave(lockName: string, waiter: string): boolean {
+    this.forget(lockName, waiter)
     return Number(this.#statements.leave.run(lockName, waiter).changes) > 0
   }
 
@@ -89,7 +103,7 @@ export class Queue {
     const rows = all.all(lockName, except, PASSED_OVER_MAX) as SqliteRow[]
     for (const row of rows) {
       const place = Number(row['place'])
-      if (!this.#isOver(row)) return this.#placeOf(place, row)
+      if (!this.#isOver(row)) return this.#placeOf(place, lockName, row)
       if (removes) remove.run(place)
     }
     return null
@@ -104,15 +118,47 @@ export class Queue {
     })
   }
 
-  #placeOf(place: number, row: SqliteRow): Place {
-    const { pid, pidNamespace } = this.#host
+  #placeOf(place: number, lockName: string, row: SqliteRow): Place {
+    const waiter = String(row['waiter'])
+    const asker = this.#askers.get(keyOf(lockName, waiter))
     return {
       place,
-      waiter: String(row['waiter']),
+      waiter,
       endsAtMs: Number(row['ends_at_ms']),
-      isOurs: Number(row['pid']) === pid && row['pid_namespace'] === pidNamespace,
+      isOurs: asker !== undefined && this.#asks(asker),
     }
   }
+
+  #note(lockName: string, waiter: string): void {
+    const key = keyOf(lockName, waiter)
+    this.#askers.delete(key)
+    this.#askers.set(key, { lockName, waiter, askedAtMs: this.#nowMs() })
+    for (const [first, asker] of this.#askers) {
+      if (this.#asks(asker)) break
+      this.#askers.delete(first)
+    }
+  }
+
+  /** Whether it is not overdue. */
+  #asks({ askedAtMs }: Asker): boolean {
+    return this.#nowMs() - askedAtMs < RENEW_BELOW_MS
+  }
+
+  #keep(nowMs: number, endsAtMs: number): void {
+    const places: (readonly [string, string])[] = []
+    for (const asker of this.#askers.values()) {
+      if (places.length === KEPT_MAX) break
+      if (this.#asks(asker)) places.push([asker.lockName, asker.waiter])
+    }
+    if (places.length === 0) return
+    const belowMs = Math.ceil(nowMs) + KEEP_BELOW_MS
+    this.#statements.keep.run(endsAtMs, JSON.stringify(places), Math.ceil(nowMs), belowMs)
+  }
+}
+
+/** A waiter has no blank. */
+function keyOf(lockName: string, waiter: string): string {
+  return `${waiter} ${lockName}`
 }
 
 function statementsOf(db: SqliteDatabase, p: string) {
@@ -128,8 +174,9 @@ function statementsOf(db: SqliteDatabase, p: string) {
     // What has ended stays ended: whoever slept through its heartbeat has lost its place.
     keep: prepared(
       db,
-      `UPDATE ${p}queue SET ends_at_ms = ? WHERE lock_name IN (SELECT value FROM json_each(?))
-        AND pid = ? AND started_at = ? AND pid_namespace = ? AND ends_at_ms > ?`,
+      `UPDATE ${p}queue SET ends_at_ms = ? WHERE place IN (SELECT place FROM json_each(?) AS asker
+        CROSS JOIN ${p}queue ON lock_name = asker.value ->> 0 AND waiter = asker.value ->> 1)
+        AND ends_at_ms > ? AND ends_at_ms < ?`,
     ),
     leave: prepared(db, `DELETE FROM ${p}queue WHERE lock_name = ? AND waiter = ?`),
     all: prepared(

@@ -147,6 +147,7 @@ class SqliteBackend implements Backend<HostCapabilities> {
 
   async stopWaiting(lockName: string, waiter: string): Promise<void> {
     const { queue, wakeUps } = this.#opened ?? (await this.#open(requestTimeoutMsMax))
+    queue.forget(lockName, waiter)
     await this.#writeForThisBoot('the end of a wait', () => queue.leave(lockName, waiter))
     wakeUps.changed(lockName)
   }

@@ -93,16 +93,6 @@ export class SqliteWakeUps {
     })
   }
 
-  /** Names for which somebody sleeps; the first so many. */
-  names(countMax: number): string[] {
-    const names: string[] = []
-    for (const lockName of this.#sleepers.keys()) {
-      if (names.length === countMax) break
-      names.push(lockName)
-    }
-    return names
-  }
-
   /** This process itself changed something, which `version` does not show. */
   changed(lockName: string): void {
     if (!this.#sleepers.has(lockName)) return

@@ -142,6 +142,61 @@ describe.each(sqliteDrivers())('sleepers on a lock file, with $name,', (driver) 
   })
 })
 
+// A thread that was ended leaves its place behind, in a process that lives: nothing tells that it is nobody's.
+describe.each(sqliteDrivers())(
+  'behind a place that nobody of its process wants, with $name,',
+  (driver) => {
+    let file: LockFile
+    const abandoned = { waits: true, waiter: 'nobody' }
+
+    beforeEach(() => {
+      file = new LockFile(driver)
+    })
+
+    afterEach(() => file.close())
+
+    it('a contender of the same process sleeps until that one ends, and comes then', async () => {
+      const [ours, theirs, holder] = [file.backend(), file.backend(), file.backend()]
+      const grant = await acquired(holder, 'a')
+      await theirs.tryAcquire(request('a', abandoned))
+      const tryAcquire = ours.tryAcquire.bind(ours)
+      let asks = 0
+      ours.tryAcquire = (asked) => {
+        asks += 1
+        return tryAcquire(asked)
+      }
+      const locks = createLocks(ours)
+      const lease = locks.acquire('a', { waitMs: 30_000 })
+      await until('both have a place', () => file.rows('queue').length === 2)
+      await holder.release(grant, 0)
+      await (await lease).release()
+      await locks.close()
+      // Woken again and again it asked 500 times a second.
+      expect(asks).toBeLessThan(20)
+    })
+
+    it('its heartbeat is written by nobody else', async () => {
+      const [ours, theirs, holder] = [file.backend(), file.backend(), file.backend()]
+      const locks = createLocks(ours)
+      const names = ['a', 'b', 'c']
+      for (const name of names) await acquired(holder, name)
+      const waiting = names.map((name) => locks.acquire(name).catch((error) => error.code))
+      await until('three wait', () => file.rows('queue').length === 3)
+      await theirs.tryAcquire(request('a', abandoned))
+      const places = () => file.rows('queue').filter(({ waiter }) => waiter === abandoned.waiter)
+      const [before] = places()
+      expect(before).toBeDefined()
+      // As long as it stands there, at most 2 s and a slow machine's sweep, it ends when it was to end.
+      for (const startMs = systemSeams.nowMs(); systemSeams.nowMs() - startMs < 4000; ) {
+        await sleep(50)
+        for (const now of places()) expect(now['ends_at_ms']).toBe(before?.['ends_at_ms'])
+      }
+      await locks.close()
+      expect(new Set(await Promise.all(waiting))).toEqual(new Set(['CLOSED']))
+    })
+  },
+)
+
 // inotify has none left, or the folder is not to be read: the poll is the guarantee.
 it('without a watcher a commit is seen by polling, and a database that fails wakes everybody', async () => {
   let version = 1
