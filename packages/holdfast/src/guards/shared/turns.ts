@@ -17,8 +17,15 @@ import type { Bound } from './bound.ts'
 /** More waiting calls than this mean that they are asked for faster than they can run. */
 const WAITING_MAX = 1000
 
-/** The keys of the guarded calls that enclose the running one. */
-const chain = new AsyncLocalStorage<readonly string[]>()
+/** One that runs, or has run: what it left behind keeps its context for ever. */
+interface Running {
+  readonly turns: Turns
+  readonly key: string
+  hasEnded: boolean
+}
+
+/** The guarded calls that enclose the running one. */
+const chain = new AsyncLocalStorage<readonly Running[]>()
 
 export class Turns {
   readonly #seams: Seams
@@ -34,9 +41,9 @@ export class Turns {
 
   /** @throws ReentrantAcquireError inside a call of the same key: it would wait for itself. */
   async run<T>(key: string, resource: string, bound: Bound, call: () => Promise<T>): Promise<T> {
-    const around = chain.getStore() ?? []
-    // What the enclosing call left running after it ended waits for nobody.
-    if (around.includes(key) && this.#waiting.has(key)) {
+    // What an enclosing call left running after it ended waits for others, not for itself.
+    const around = (chain.getStore() ?? []).filter(({ hasEnded }) => !hasEnded)
+    if (around.some((call) => call.turns === this && call.key === key)) {
       throw new ReentrantAcquireError(
         resource,
         `a guarded call for "${resource}" runs inside another one ${this.#whose}: it would wait for itself`,
@@ -44,9 +51,11 @@ export class Turns {
     }
     const turn = this.#turn(key, resource, bound)
     if (turn !== undefined) await turn
+    const running: Running = { turns: this, key, hasEnded: false }
     try {
-      return await chain.run([...around, key], call)
+      return await chain.run([...around, running], call)
     } finally {
+      running.hasEnded = true
       this.#pass(key)
     }
   }

@@ -175,6 +175,35 @@ describe('turns', () => {
     await locks.close()
   })
 
+  // A timer, or a queue of the application's that was first used inside of a call, keeps its context for ever.
+  it('are given to what a call left running after its end, while another one runs', async () => {
+    const turns = new Turns(seams)
+    const run = (call: () => Promise<unknown>) => turns.run('k', 'k', bound(), call)
+    let begin = (): void => undefined
+    let left: Promise<unknown> = Promise.resolve()
+    await run(async () => {
+      const begins = new Promise<void>((resolve) => {
+        begin = resolve
+      })
+      left = begins.then(() => run(async () => 'served'))
+    })
+    let end = (): void => undefined
+    const other = run(() => new Promise<void>((resolve) => (end = resolve)))
+    begin()
+    await clock.advance(1)
+    end()
+    await other
+    await expect(left).resolves.toBe('served')
+  })
+
+  it('are refused inside of a call of the same key, at any depth', async () => {
+    const turns = new Turns(seams)
+    const run = (key: string, call: () => Promise<unknown>) => turns.run(key, key, bound(), call)
+    const inside = run('k', () => run('l', () => run('k', never)))
+    await expect(inside).rejects.toMatchObject({ code: 'REENTRANT' })
+    await expect(run('k', async () => 'free')).resolves.toBe('free')
+  })
+
   it('are refused when too many wait', async () => {
     const turns = new Turns(seams)
     void turns.run('k', 'k', bound(), never)
