@@ -172,6 +172,33 @@ for (const driver of sqliteDrivers()) {
       expect(entries()).toEqual(['kept'])
     })
 
+    it('a transaction of the driver inside is a savepoint, in each of its forms', async ({
+      skip,
+    }) => {
+      if (driver.name === 'node:sqlite') return skip('this driver has none')
+      type Form = (entry: string) => void
+      type Forms = Form & { immediate: Form; exclusive: Form; deferred: Form; default: Form }
+      type Having = { transaction(fn: Form): Forms }
+      let kept: Forms | null = null
+      await ours.guard.transaction(lease, (tx) => {
+        const write = (tx as unknown as Having).transaction((entry) => {
+          add(tx, entry)
+          if (entry === 'bad') throw new RangeError('bad')
+        })
+        write('plain')
+        for (const form of ['immediate', 'exclusive', 'deferred', 'default'] as const) {
+          write[form](form)
+        }
+        expect(() => write.immediate('bad')).toThrow(RangeError)
+        kept = write
+      })
+      const all = ['plain', 'immediate', 'exclusive', 'deferred', 'default']
+      expect(entries()).toEqual(all)
+      const late = kept as Forms | null
+      expect(() => late?.immediate('late')).toThrow(/a transaction that is over/)
+      expect(entries()).toEqual(all)
+    })
+
     it('an iterator that the function leaves open keeps nothing', async () => {
       ours.other.exec("INSERT INTO entries (resource, entry) VALUES ('s', '1'), ('s', '2')")
       type Iterating = { iterate(): Iterator<unknown> }

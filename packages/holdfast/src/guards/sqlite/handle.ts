@@ -45,7 +45,10 @@ const MAKERS: ReadonlySet<unknown> = new Set([
 ])
 
 function wrapped<T extends object>(target: T, gate: Gate): T {
-  const proxy: T = new Proxy(target, {
+  // The forms of a transaction of better-sqlite3 are fixed properties, of which a proxy would have to give
+  // the very value; not so one whose own target has none.
+  const shown = typeof target === 'function' ? ((() => undefined) as unknown as T) : target
+  const proxy: T = new Proxy(shown, {
     get(_, name) {
       const value: unknown = Reflect.get(target, name, target)
       if (typeof value !== 'function') return value
