@@ -9,7 +9,7 @@ const LICENSE = 'MIT License\n'
 
 const PACKAGE = {
   version: '0.1.0',
-  files: ['dist', '!dist/.tsbuildinfo', 'README.md', 'LICENSE'],
+  files: ['dist', '!dist/.tsbuildinfo', '!dist/sim', 'README.md', 'LICENSE'],
   exports: {
     '.': { types: './dist/index.d.ts', default: './dist/index.js' },
     './package.json': './package.json',
@@ -171,12 +171,12 @@ export const SHAPE_SPECIMENS: readonly Specimen[] = [
     files: {
       ...packed({ files: ['dist'] }, { 'packages/holdfast/LICENSE': 'Another\n' }),
       'packages/cli/package.json': JSON.stringify({
-        files: PACKAGE.files,
+        files: PACKAGE.files.filter((path) => path !== '!dist/sim'),
         dependencies: { holdfast: '0.0.9' },
       }),
     },
     complaints: [
-      'packages/holdfast/package.json: files is "dist", not "dist, !dist/.tsbuildinfo, README.md, LICENSE"',
+      'packages/holdfast/package.json: files is "dist", not "dist, !dist/.tsbuildinfo, !dist/sim, README.md, LICENSE"',
       "packages/holdfast/package.json: LICENSE beside it is not the repository's",
       'packages/cli/package.json: README.md is missing beside it',
       "packages/cli/package.json: LICENSE beside it is not the repository's",

@@ -1,0 +1,36 @@
+/** Fencing tokens, and the counters that they are drawn from. */
+import type { Bytes } from '../bytes.ts'
+import type { ScriptRun } from '../script-run.ts'
+import type { ScriptModel } from './model.ts'
+
+const TOKEN_MAX = '9223372036854775807'
+
+/** Decimal text without leading zeros: the longer one is the larger. */
+function isAtLeast(text: Bytes, other: Bytes): boolean {
+  return text.length === other.length ? text >= other : text.length > other.length
+}
+
+export type Drawn = Readonly<{ token: Bytes; nowUs: Bytes }>
+
+/**
+ * max(counter + 1, clock), and the counter stands there after it, without a TTL whatever it had.
+ * Null: the counter is at its end, and stays there.
+ */
+export function draw(run: ScriptRun, counter: Bytes): Drawn | null {
+  const nowUs = String(run.nowUs)
+  const last = run.get(counter)
+  if (last === null || !isAtLeast(last, nowUs)) {
+    run.set(counter, nowUs, 'for ever')
+    return { token: nowUs, nowUs }
+  }
+  run.set(counter, last, 'for ever')
+  if (last === TOKEN_MAX) return null
+  return { token: run.increment(counter), nowUs }
+}
+
+export const raise: ScriptModel = (run, [counter = ''], [token = '']) => {
+  const last = run.get(counter)
+  if (last !== null && isAtLeast(last, token)) return 0
+  run.set(counter, token, 'for ever')
+  return 1
+}
