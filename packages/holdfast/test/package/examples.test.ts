@@ -23,6 +23,7 @@ const { holdfast } = packedTarballs()
 /** What each prints, line by line; the others have tests of their own. */
 const PRINTS: Readonly<Record<string, readonly RegExp[]>> = {
   'first-lock': [/^held report:daily for \d+ ms at least$/],
+  'memory-guard': [/^STALE_TOKEN 101$/],
   connect: [/^held, token \d{16}$/],
   'connect-redis': [/^held, token \d{16}$/],
   'connect-options': [
