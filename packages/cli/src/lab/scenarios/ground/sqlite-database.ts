@@ -20,13 +20,28 @@ const IN_THE_WAY = [5, 6]
 export function openFile(path: string, role: string): OpenDatabase {
   const db = sqliteDriver().open(path)
   db.exec(`PRAGMA busy_timeout = ${OPEN_BUSY_MS}`)
-  db.exec('PRAGMA journal_mode = WAL')
+  switchToWal(db)
   db.exec('PRAGMA synchronous = FULL')
   // Where the driver was built without trust, a trigger may not call a function of ours.
   db.exec('PRAGMA trusted_schema = ON')
   db.function('application_name', () => role)
   db.exec('PRAGMA busy_timeout = 0')
   return db
+}
+
+/** `busy_timeout` does not hold for it: while another process writes to a new file it is refused at once. */
+function switchToWal(db: SqliteDatabase): void {
+  const giveUpAtMs = performance.now() + OPEN_BUSY_MS
+  const cell = new Int32Array(new SharedArrayBuffer(4))
+  for (;;) {
+    try {
+      db.exec('PRAGMA journal_mode = WAL')
+      return
+    } catch (error) {
+      if (!isInTheWay(error) || performance.now() > giveUpAtMs) throw error
+    }
+    Atomics.wait(cell, 0, 0, RETRY_MS_FIRST)
+  }
 }
 
 export function databaseOn(db: SqliteDatabase): Database {
