@@ -7,7 +7,8 @@
  *     call waits for one. A commit that the disk keeps waiting is the exception.
  * S2. All work of one call is one transaction, which begins and ends within one turn of the event loop:
  *     no statement of anybody else falls into it. First come, first served on a connection.
- * S3. Nothing is tried after `untilMs`.
+ * S3. Nothing is tried after `untilMs`, and what is refused until shortly before it is told then: the
+ *     engine gives up at that moment too, and would only know that there was no answer.
  * S4. What is not `isOfThisBoot` is on the disk when the call ends, as far as `synchronous` of the connection
  *     goes: SQLite syncs the whole log, so what others have written before it is there too.
  */
@@ -53,6 +54,8 @@ const HELD_MS_MAX = 4
 const SYNCHRONOUS_NORMAL = 1
 const RETRY_MS_FIRST = 1
 const RETRY_MS_MAX = 16
+/** S3. Of a call with less than ten times as much to go: a tenth of that. */
+const TELL_MS = 10
 const ALLOWED = 'an open database of better-sqlite3 or node:sqlite'
 
 /**
@@ -232,6 +235,7 @@ export async function inTurn<T>(
   attempt: () => T,
 ): Promise<T> {
   const connection = connectionOf(db)
+  const lastMs = lastTryMs(bounds, seams.nowMs())
   const turn = connection.enter()
   if (turn !== null) await turn
   try {
@@ -241,7 +245,7 @@ export async function inTurn<T>(
       if (pause !== null) await pause
       const startedAtMs = seams.nowMs()
       // S3.
-      if (startedAtMs > bounds.untilMs) throw refused ?? tooLate(bounds)
+      if (startedAtMs > lastMs) throw refused ?? tooLate(bounds)
       try {
         return withShortTimeout(db, connection, bounds, attempt)
       } catch (error) {
@@ -250,11 +254,18 @@ export async function inTurn<T>(
       } finally {
         connection.held(seams, startedAtMs)
       }
-      await after(seams, delayMs * (1 + seams.jitter()))
+      const leftMs = lastMs - seams.nowMs()
+      if (leftMs <= 0) throw refused
+      await after(seams, Math.min(leftMs, delayMs * (1 + seams.jitter())))
     }
   } finally {
     connection.leave()
   }
+}
+
+/** S3. */
+function lastTryMs({ untilMs }: SqliteBounds, nowMs: number): number {
+  return untilMs - Math.max(0, Math.min(TELL_MS, (untilMs - nowMs) / 10))
 }
 
 function tooLate({ what }: SqliteBounds): BackendUnavailableError {

@@ -16,6 +16,7 @@ import { sqliteBackendWith } from '../../src/backends/sqlite/sqlite-backend.ts'
 import type { SqliteDatabase } from '../../src/clients/sqlite.ts'
 import type { Backend } from '../../src/core/backend.ts'
 import { systemSeams } from '../../src/core/seams.ts'
+import { createLocks } from '../../src/lock/lock.ts'
 import { acquired, request } from '../../src/testkit/backend-harness.ts'
 import { openChildren } from '../support/child.ts'
 import { childDrivers, childHead } from '../support/sqlite-child.ts'
@@ -163,6 +164,21 @@ describe.each(sqliteDrivers())('a lock file, opened with $name,', (driver) => {
     expect(Math.max(...seen.tries)).toBeLessThanOrEqual(BUSY_MS_MAX)
     foreign.exec('ROLLBACK')
     expect((await backend.tryAcquire(request('k', soon))).kind).toBe('granted')
+  })
+
+  // "No answer within 2000 ms" would send its reader to the network: the engine's clock ran out in the
+  // same moment as the store's.
+  it('that a foreign program keeps locked is told as that to callers of locks', async () => {
+    const locks = createLocks(backendOn(open()))
+    const held = await locks.acquire('held', { renew: false })
+    const foreign = open()
+    foreign.exec('BEGIN EXCLUSIVE')
+    const locked = unavailable('down', /another connection keeps the database locked/)
+    expect(await failure(locks.tryAcquire('k'))).toEqual(locked)
+    expect(await failure(held.release())).toEqual(locked)
+    foreign.exec('ROLLBACK')
+    await locks.using('k', { waitMs: 10_000 }, async () => undefined)
+    await locks.close()
   })
 
   // A transaction of the owner's own would take our statements in, and undo them later.

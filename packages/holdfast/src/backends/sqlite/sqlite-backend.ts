@@ -127,26 +127,26 @@ class SqliteBackend implements Backend<HostCapabilities> {
 
   async tryAcquire(request: AcquireRequest): Promise<AcquireResult> {
     const sentAtMs = this.#seams.nowMs()
-    const { timeoutMs } = request
-    const opened = this.#opened ?? (await this.#open(timeoutMs))
+    const untilMs = sentAtMs + request.timeoutMs
+    const opened = this.#opened ?? (await this.#open(untilMs))
     const what = 'an acquire'
-    const seen = await this.#read(what, () => look(opened, request), timeoutMs)
+    const seen = await this.#read(what, () => look(opened, request), untilMs)
     if (typeof seen === 'object') return seen
     if (seen === 'taken') {
       const refuse = (): AcquireResult | null => refusal(opened, request, found(opened, request))
-      const refused = await this.#writeForThisBoot(what, refuse, timeoutMs)
+      const refused = await this.#writeForThisBoot(what, refuse, untilMs)
       if (refused !== null) return refused
     }
-    return this.#write(what, () => acquire(opened, request, sentAtMs), timeoutMs)
+    return this.#write(what, () => acquire(opened, request, sentAtMs), untilMs)
   }
 
   async wakeUp(lockName: string, signal: AbortSignal): Promise<void> {
-    const opened = this.#opened ?? (await this.#open(requestTimeoutMsMax))
+    const opened = this.#opened ?? (await this.#open())
     await opened.wakeUps.sleep(lockName, signal)
   }
 
   async stopWaiting(lockName: string, waiter: string): Promise<void> {
-    const { queue, wakeUps } = this.#opened ?? (await this.#open(requestTimeoutMsMax))
+    const { queue, wakeUps } = this.#opened ?? (await this.#open())
     queue.forget(lockName, waiter)
     await this.#writeForThisBoot('the end of a wait', () => queue.leave(lockName, waiter))
     wakeUps.changed(lockName)
@@ -159,18 +159,18 @@ class SqliteBackend implements Backend<HostCapabilities> {
   ): Promise<HandOverResult> {
     assert(next.lockName === grant.lockName, 'a hand-over stays on one name')
     const sentAtMs = this.#seams.nowMs()
-    const { timeoutMs, lockName } = next
-    const opened = this.#opened ?? (await this.#open(timeoutMs))
+    const untilMs = sentAtMs + next.timeoutMs
+    const opened = this.#opened ?? (await this.#open(untilMs))
     const handOver = (): HandOverResult =>
       this.#handOver(opened, grant, next, evenIfWanted, sentAtMs)
-    const result = await this.#write('a hand-over', handOver, timeoutMs)
-    if (result.kind === 'freed') opened.wakeUps.changed(lockName)
+    const result = await this.#write('a hand-over', handOver, untilMs)
+    if (result.kind === 'freed') opened.wakeUps.changed(next.lockName)
     return result
   }
 
   async renew({ lockName, owner }: Grant, ttlMs: number): Promise<RenewResult> {
     const sentAtMs = this.#seams.nowMs()
-    const { records } = this.#opened ?? (await this.#open(requestTimeoutMsMax))
+    const { records } = this.#opened ?? (await this.#open())
     return this.#writeForThisBoot('a renewal', (): RenewResult => {
       if (records.renew(lockName, owner, ttlMs)) return { kind: 'renewed', sentAtMs, ttlMs }
       const entry = records.at(lockName)
@@ -180,7 +180,7 @@ class SqliteBackend implements Backend<HostCapabilities> {
   }
 
   async release({ lockName, owner }: Grant, keepForMs: number): Promise<'released' | 'not-held'> {
-    const { records, wakeUps } = this.#opened ?? (await this.#open(requestTimeoutMsMax))
+    const { records, wakeUps } = this.#opened ?? (await this.#open())
     const isReleased = await this.#writeForThisBoot('a release', () =>
       keepForMs > 0 ? records.rest(lockName, owner, keepForMs) : records.remove(lockName, owner),
     )
@@ -189,7 +189,7 @@ class SqliteBackend implements Backend<HostCapabilities> {
   }
 
   async cancel(lockName: string, owner: string): Promise<void> {
-    const { records, wakeUps } = this.#opened ?? (await this.#open(requestTimeoutMsMax))
+    const { records, wakeUps } = this.#opened ?? (await this.#open())
     await this.#writeForThisBoot('a cancel', () => {
       records.cancel(owner)
       records.remove(lockName, owner)
@@ -198,7 +198,7 @@ class SqliteBackend implements Backend<HostCapabilities> {
   }
 
   async proclaim(lease: Fenced, value: string): Promise<'proclaimed' | 'not-held'> {
-    const { records } = this.#opened ?? (await this.#open(requestTimeoutMsMax))
+    const { records } = this.#opened ?? (await this.#open())
     return this.#writeForThisBoot('a proclamation', () => {
       const entry = records.at(lease.lockName)
       if (entry?.owner !== lease.owner || entry.holder === null) return 'not-held'
@@ -208,7 +208,7 @@ class SqliteBackend implements Backend<HostCapabilities> {
   }
 
   async inspect(lockName: string): Promise<LockInfo | null> {
-    const { records } = this.#opened ?? (await this.#open(requestTimeoutMsMax))
+    const { records } = this.#opened ?? (await this.#open())
     return this.#read('an inspect', () => {
       const entry = records.at(lockName)
       return entry && entry.owner !== null ? records.infoOf(entry) : null
@@ -217,16 +217,17 @@ class SqliteBackend implements Backend<HostCapabilities> {
 
   list(prefix: string, limit: number): AsyncIterable<LockInfo> {
     return listed(prefix, limit, async (fn) => {
-      const { records } = this.#opened ?? (await this.#open(requestTimeoutMsMax))
+      const { records } = this.#opened ?? (await this.#open())
       return this.#read('a listing', () => fn(records))
     })
   }
 
   async revoke(request: AcquireRequest, seen: RevokeOptions): Promise<Grant | null> {
     const sentAtMs = this.#seams.nowMs()
-    const opened = this.#opened ?? (await this.#open(request.timeoutMs))
+    const untilMs = sentAtMs + request.timeoutMs
+    const opened = this.#opened ?? (await this.#open(untilMs))
     const revoke = (): Grant | null => this.#revoke(opened, request, seen, sentAtMs)
-    return this.#write('a revoke', revoke, request.timeoutMs)
+    return this.#write('a revoke', revoke, untilMs)
   }
 
   async raise(lockName: string, fencingTokenMin: bigint): Promise<void> {
@@ -235,7 +236,7 @@ class SqliteBackend implements Backend<HostCapabilities> {
     if (fencingTokenMin === TOKEN_MAX) {
       throw new InvalidArgumentError('fencingTokenMin', fencingTokenMin, 'a token below 2^63 - 1')
     }
-    const { records } = this.#opened ?? (await this.#open(requestTimeoutMsMax))
+    const { records } = this.#opened ?? (await this.#open())
     await this.#write('a raise', () => records.raise(fencingTokenMin))
   }
 
@@ -282,20 +283,20 @@ class SqliteBackend implements Backend<HostCapabilities> {
     return revokerGrant(opened, records.grant(request, entry), sentAtMs)
   }
 
-  #read<T>(what: string, fn: () => T, timeoutMs: number = requestTimeoutMsMax): Promise<T> {
-    return reading(this.#db, this.#seams, this.#bounds(what, timeoutMs), () => this.#inFile(fn))
+  #read<T>(what: string, fn: () => T, untilMs = this.#latestMs()): Promise<T> {
+    return reading(this.#db, this.#seams, boundsOf(what, untilMs), () => this.#inFile(fn))
   }
 
-  #write<T>(what: string, fn: () => T, timeoutMs: number = requestTimeoutMsMax): Promise<T> {
-    return immediately(this.#db, this.#seams, this.#bounds(what, timeoutMs), () => this.#inFile(fn))
+  #write<T>(what: string, fn: () => T, untilMs = this.#latestMs()): Promise<T> {
+    return immediately(this.#db, this.#seams, boundsOf(what, untilMs), () => this.#inFile(fn))
   }
 
   /**
    * I3. For what a power cut may take back: no process from before it lives to miss it, and the rows
    * are cleared at the boot, or end by the clock where there is no boot id.
    */
-  #writeForThisBoot<T>(what: string, fn: () => T, timeoutMs = requestTimeoutMsMax): Promise<T> {
-    const bounds = { ...this.#bounds(what, timeoutMs), isOfThisBoot: true }
+  #writeForThisBoot<T>(what: string, fn: () => T, untilMs = this.#latestMs()): Promise<T> {
+    const bounds = { ...boundsOf(what, untilMs), isOfThisBoot: true }
     return immediately(this.#db, this.#seams, bounds, () => this.#inFile(fn))
   }
 
@@ -304,23 +305,23 @@ class SqliteBackend implements Backend<HostCapabilities> {
     return this.#opened === null ? fn() : this.#opened.records.atOneTime(fn)
   }
 
-  #bounds(what: string, timeoutMs: number) {
-    return { untilMs: this.#seams.nowMs() + timeoutMs, what, isOurs: true }
+  #latestMs(): number {
+    return this.#seams.nowMs() + requestTimeoutMsMax
   }
 
   /** Once for all who ask meanwhile; one that failed is begun anew by the next request. */
-  #open(timeoutMs: number): Promise<Opened> {
-    this.#opening ??= this.#openOnce(timeoutMs).finally(() => {
+  #open(untilMs = this.#latestMs()): Promise<Opened> {
+    this.#opening ??= this.#openOnce(untilMs).finally(() => {
       this.#opening = null
     })
     return this.#opening
   }
 
-  async #openOnce(timeoutMs: number): Promise<Opened> {
+  async #openOnce(untilMs: number): Promise<Opened> {
     if (this.#settings.networkFileSystem === 'refuse') await checkFileSystem(this.#path)
     const { tablePrefix } = this.#settings
     const [db, host] = [this.#db, this.#host]
-    const bounds = this.#bounds('the set-up of its tables', timeoutMs)
+    const bounds = boundsOf('the set-up of its tables', untilMs)
     const store = await openTables(db, this.#seams, bounds, this.#settings, host)
     const records = new Records(db, tablePrefix, host, () => this.#seams)
     const queue = new Queue(db, tablePrefix, host, () => records.nowMs())
@@ -329,4 +330,8 @@ class SqliteBackend implements Backend<HostCapabilities> {
     this.#opened = { source: `sqlite:${store}`, records, queue, wakeUps }
     return this.#opened
   }
+}
+
+function boundsOf(what: string, untilMs: number) {
+  return { untilMs, what, isOurs: true }
 }
