@@ -51,18 +51,22 @@ export async function checkFileSystem(
   path: string,
   typeOf: (path: string) => Promise<number> = typeOfFileSystem,
 ): Promise<void> {
-  let type: number
+  const type = await lookedAt(path, () => typeOf(path))
+  const found = refusedFileSystem(type)
+  if (found === null) return
+  const allowed = `a file on a disk of this host; ${found} may be shared with others, see networkFileSystem`
+  throw new InvalidArgumentError('database', path, allowed)
+}
+
+/** @throws BackendUnavailableError where `look` fails. */
+export async function lookedAt<T>(path: string, look: () => Promise<T>): Promise<T> {
   try {
-    type = await typeOf(path)
+    return await look()
   } catch (error) {
     throw new BackendUnavailableError('down', `the file ${path} cannot be looked at`, {
       cause: error,
     })
   }
-  const found = refusedFileSystem(type)
-  if (found === null) return
-  const allowed = `a file on a disk of this host; ${found} may be shared with others, see networkFileSystem`
-  throw new InvalidArgumentError('database', path, allowed)
 }
 
 async function typeOfFileSystem(path: string): Promise<number> {

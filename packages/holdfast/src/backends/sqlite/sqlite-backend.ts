@@ -49,6 +49,7 @@ import {
 import { checkFileSystem } from './file-systems.ts'
 import { type Host, hasBootClock, thisHost } from './host.ts'
 import { listed, SqliteLooks } from './looking.ts'
+import { checkOneName } from './one-name.ts'
 import { readSqliteOptions, type SqliteOptions, type SqliteSettings } from './options.ts'
 import { Queue } from './queue.ts'
 import { Records } from './records.ts'
@@ -68,7 +69,7 @@ export type SqliteLimits = Readonly<{ ttlMsMin?: number; host?: Host }>
  *
  * @throws InvalidArgumentError when `database` is no open database, or one without a file, which other
  *   processes could not see; or when an option is wrong. At the first request, when the file lies on
- *   a network file system, or its tables are of a later version.
+ *   a network file system, has a hard link, or is mounted by itself; or its tables are of a later version.
  */
 export function sqliteBackend(
   database: SqliteDatabase,
@@ -319,6 +320,7 @@ class SqliteBackend implements Backend<HostCapabilities> {
 
   async #openOnce(untilMs: number): Promise<Opened> {
     if (this.#settings.networkFileSystem === 'refuse') await checkFileSystem(this.#path)
+    await checkOneName(this.#path)
     const { tablePrefix } = this.#settings
     const [db, host] = [this.#db, this.#host]
     const bounds = boundsOf('the set-up of its tables', untilMs)

@@ -1,9 +1,14 @@
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
 import { expect, it, onTestFinished } from 'vitest'
 import { checkFileSystem, refusedFileSystem } from '../../../src/backends/sqlite/file-systems.ts'
 import { isDead, thisHost } from '../../../src/backends/sqlite/host.ts'
+import { checkOneName } from '../../../src/backends/sqlite/one-name.ts'
 
 const host = thisHost()
 const { pid, startedAt, pidNamespace } = host
@@ -51,4 +56,23 @@ it('file systems that other hosts may share are refused by their type, disks are
   }
   await expect(checkFileSystem('/nowhere/at/all')).rejects.toMatchObject({ why: 'down' })
   await checkFileSystem(process.cwd())
+})
+
+// Two containers that mount the file alone have a log each beside it, and both granted the same name.
+it('a file that is mounted by itself is refused, one in a mounted folder is not', async () => {
+  const path = fileURLToPath(import.meta.url)
+  const line = (point: string) => `63 43 254:0 /a /${point} rw,relatime - ext4 /dev/vda rw\n`
+  const mounts = (point: string) => async () => line('proc') + line(point.slice(1)) + line('sys')
+  const refused = { code: 'INVALID_ARGUMENT', option: 'database' }
+  await expect(checkOneName(path, mounts(path))).rejects.toMatchObject(refused)
+  await checkOneName(path, mounts(dirname(path)))
+  await checkOneName(path)
+  const folder = mkdtempSync(join(tmpdir(), 'holdfast one name-'))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  const spaced = join(folder, 'locks.db')
+  writeFileSync(spaced, '')
+  const escaped = spaced.replaceAll(' ', '\\040')
+  await expect(checkOneName(spaced, mounts(escaped))).rejects.toMatchObject(refused)
+  rmSync(spaced)
+  await expect(checkOneName(spaced)).rejects.toMatchObject({ why: 'down' })
 })

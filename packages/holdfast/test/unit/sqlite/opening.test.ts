@@ -1,3 +1,5 @@
+import { linkSync, symlinkSync } from 'node:fs'
+import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { CLOCK_GRAIN_MS, thisHost } from '../../../src/backends/sqlite/host.ts'
 import { ddl } from '../../../src/backends/sqlite/schema.ts'
@@ -71,6 +73,22 @@ describe.each(sqliteDrivers())('a lock file, opened with $name,', (driver) => {
     }
     expect((await acquired(sqliteBackend(racing), 'a')).source).toBe('sqlite:theirs')
     expect(isMade).toBe(true)
+  })
+
+  // Each name has a log of its own: both granted the same lock, and the file was damaged in the end.
+  it('with a hard link is refused by both names, and by a symbolic link it is the same file', async () => {
+    await acquired(file.backend(), 'k')
+    const [hard, soft] = [join(file.folder, 'hard.db'), join(file.folder, 'soft.db')]
+    symlinkSync(file.path, soft)
+    const opened = [soft, file.path].map((path) => driver.open(path))
+    const [bySoft, ...others] = opened.map((db) => sqliteBackend(db))
+    expect((await bySoft?.tryAcquire(request('k')))?.kind).toBe('held')
+    linkSync(file.path, hard)
+    const byHard = driver.open(hard)
+    for (const backend of [...others, sqliteBackend(byHard)]) {
+      await expect(backend.tryAcquire(request('k'))).rejects.toThrow(/without hard links/)
+    }
+    for (const db of [...opened, byHard]) db.close()
   })
 
   it('of a later version is left alone', async () => {
