@@ -65,6 +65,9 @@ const WORDS: readonly (readonly [RegExp, Meaning])[] = [
 /** better-sqlite3, then node:sqlite. */
 const CLOSED = /^The database connection is not open|^database is not open|has been finalized/
 
+/** better-sqlite3, and no error of SQLite: the connection is somebody else's too. */
+const ITERATING = /^This database connection is busy executing a query/
+
 /** The primary result code without `SQLITE_`; null for what is no error of SQLite. */
 export function sqliteCode(error: unknown): string | null {
   if (!(error instanceof Error)) return null
@@ -91,6 +94,9 @@ export function asSqliteError(error: unknown, what: string, stage?: 'commit'): u
   const code = sqliteCode(error)
   const message = error instanceof Error ? error.message : ''
   if (CLOSED.test(message)) return unavailable(['down', 'the database was closed'], what, error)
+  if (ITERATING.test(message)) {
+    return unavailable(['down', 'an iterator of its owner is open on the connection'], what, error)
+  }
   if (code === null) return error
   if (stage === 'commit' && code === 'IOERR') {
     const words = `the commit of ${what} met an I/O error: it may have been applied`

@@ -196,6 +196,25 @@ describe.each(sqliteDrivers())('a lock file, opened with $name,', (driver) => {
     expect((await backend.tryAcquire(request('k', soon))).kind).toBe('granted')
   })
 
+  // One driver writes nothing meanwhile, and says so with a TypeError, which ended a wait at once.
+  it('on whose connection its owner steps through rows is refused, or serves', async () => {
+    const db = open()
+    const backend = backendOn(db)
+    await acquired(backend, 'first')
+    type Iterating = { iterate(): Iterator<unknown> }
+    const names = db.prepare('SELECT name FROM sqlite_master') as unknown as Iterating
+    const rows = names.iterate()
+    rows.next()
+    const asked = await failure(backend.tryAcquire(request('k', soon)))
+    const expected =
+      driver.name === 'node:sqlite'
+        ? expect.objectContaining({ value: expect.objectContaining({ kind: 'granted' }) })
+        : unavailable('down', /an iterator of its owner is open/)
+    expect(asked).toEqual(expected)
+    rows.return?.()
+    expect((await backend.tryAcquire(request('l', soon))).kind).toBe('granted')
+  })
+
   it('whose connection was closed is refused at once', async () => {
     const db = driver.open(file)
     const backend = backendOn(db)

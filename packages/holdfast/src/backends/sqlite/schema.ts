@@ -112,8 +112,9 @@ function storeOf(db: SqliteDatabase, p: string, host: Host): string | null {
   return String(meta['store'])
 }
 
+/** As SQLite does: letters of either case are the same. */
 function hasTable(db: SqliteDatabase, name: string): boolean {
-  const sql = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
+  const sql = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ? COLLATE NOCASE"
   return prepared(db, sql).get(name) !== undefined
 }
 

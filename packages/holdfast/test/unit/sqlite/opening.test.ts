@@ -54,6 +54,9 @@ describe.each(sqliteDrivers())('a lock file, opened with $name,', (driver) => {
     expect(file.rows('meta').length).toBe(1)
     const others = await acquired(file.backend({ tablePrefix: 'other_' }), 'name 0')
     expect(others.source).not.toBe(grants[0]?.source)
+    // To SQLite it is the same name.
+    const same = await acquired(file.backend({ tablePrefix: 'HOLDFAST_' }), 'name 8')
+    expect(same.source).toBe(grants[0]?.source)
   })
 
   it('that another process makes in the same moment is taken as it is', async () => {
