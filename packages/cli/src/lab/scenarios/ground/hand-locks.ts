@@ -5,10 +5,14 @@ import type { HandLocks } from './ground.ts'
 const TABLE = `CREATE TABLE hand_locks (
   name text PRIMARY KEY, owner text NOT NULL, expires_at_ms integer NOT NULL)`
 
+/**
+ * Later than its end, not at it, as Redis counts: the clock shows whole milliseconds, so at the one in
+ * which a lock ends up to 1 ms of it may be left.
+ */
 const TAKE = `
   INSERT INTO hand_locks (name, owner, expires_at_ms) VALUES ($1, $2, $3)
   ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, expires_at_ms = excluded.expires_at_ms
-  WHERE hand_locks.expires_at_ms <= $4`
+  WHERE hand_locks.expires_at_ms < $4`
 
 /** Also within a transaction. */
 export async function takeByHand(
