@@ -28,12 +28,18 @@ interface Support {
   /** Empty: whatever there is. */
   readonly majors: readonly number[]
   readonly install: string
+  /** Where it is installed and does not load; `install` would change nothing. */
+  readonly repair?: string
 }
 
 const SUPPORT: Readonly<Record<DriverName, Support>> = {
   ioredis: { majors: [5, 6], install: 'npm install ioredis' },
   redis: { majors: [5, 6], install: 'npm install redis' },
-  'better-sqlite3': { majors: [12], install: 'npm install better-sqlite3@12' },
+  'better-sqlite3': {
+    majors: [12],
+    install: 'npm install better-sqlite3@12',
+    repair: 'npm rebuild better-sqlite3',
+  },
   'node:sqlite': { majors: [], install: 'use Node 22.13 or newer' },
 }
 
@@ -84,7 +90,7 @@ export async function chooseDriver(
     throw new InvalidArgumentError('driver', wanted, `${allowed}, for this scheme`)
   }
   const candidates = wanted === undefined ? names : [wanted as DriverName]
-  const failures: string[] = []
+  const failures: Failure[] = []
   for (const name of candidates) {
     const loaded = await source.load(name)
     if ('module' in loaded) {
@@ -93,22 +99,28 @@ export async function chooseDriver(
     }
     failures.push(whyNot(name, loaded.error))
   }
-  const [first, ...others] = candidates.map((name) => SUPPORT[name].install)
-  const install = [`run: ${first}`, ...others].join(', or ')
-  throw new InvalidArgumentError(
-    'driver',
-    wanted,
-    `one that loads: ${failures.join(', ')}; ${install}`,
-  )
+  const why = failures.map((one) => one.why).join(', ')
+  const remedies = failures.map(({ remedy }) => remedy).join(', or ')
+  throw new InvalidArgumentError('driver', wanted, `one that loads: ${why}; run: ${remedies}`)
 }
 
-function whyNot(name: DriverName, error: unknown): string {
-  if (name === 'node:sqlite') return 'this Node has no node:sqlite'
+interface Failure {
+  readonly why: string
+  readonly remedy: string
+}
+
+function whyNot(name: DriverName, error: unknown): Failure {
+  const { install, repair = install } = SUPPORT[name]
+  if (name === 'node:sqlite') return { why: 'this Node has no node:sqlite', remedy: install }
   const { code, message } = (error ?? {}) as { code?: unknown; message?: unknown }
   // As Node, a bundler and Yarn say it; of another package it means that this one is broken.
   const isMissing = new RegExp(`['"]${name}['"]|tried to access ${name} `).test(String(message))
-  if (isMissing) return `${name} is not installed`
-  return `${name} is installed but does not load (${typeof code === 'string' ? code : 'no code'})`
+  if (isMissing) return { why: `${name} is not installed`, remedy: install }
+  // Package managers that run no scripts leave it without; so does a bundle.
+  const isHalf = String(message).startsWith('Could not locate the bindings file')
+  const detail = typeof code === 'string' ? code : 'no code'
+  const words = isHalf ? 'its compiled part is not there' : detail
+  return { why: `${name} is installed but does not load (${words})`, remedy: repair }
 }
 
 function checkMajor(name: DriverName, version: string | null): void {

@@ -63,7 +63,11 @@ it('one that is there and does not load is told apart, by its code alone', async
   })
   const broken = installed({ 'better-sqlite3': otherNode, ioredis: half })
   expect(await chosen(broken, SQLITE, 'better-sqlite3')).toMatch(
-    /better-sqlite3 is installed but does not load \(ERR_DLOPEN_FAILED\); run: npm install/,
+    /is installed but does not load \(ERR_DLOPEN_FAILED\); run: npm rebuild better-sqlite3$/,
+  )
+  const notBuilt = new Error('Could not locate the bindings file. Tried:\n → /secret/path')
+  expect(await chosen(installed({ 'better-sqlite3': notBuilt }), SQLITE, undefined)).toMatch(
+    /better-sqlite3 is installed but does not load \(its compiled part is not there\), this Node has no node:sqlite; run: npm rebuild better-sqlite3, or use Node 22\.13 or newer$/,
   )
   expect(await chosen(broken, REDIS, 'ioredis')).toContain('ioredis is installed but does not load')
 })
