@@ -66,6 +66,6 @@ function openDatabase(path: string, { name, module }: Driver): OwnDatabase {
   try {
     return new (Database as Constructor)(path)
   } catch (error) {
-    throw asSqliteError(error, `open ${path}`)
+    throw asSqliteError(error, `the opening of ${path}`)
   }
 }

@@ -53,9 +53,7 @@ export function splitUrl(url: unknown, schemes: readonly string[]): UrlParts {
   }
   const [, scheme = '', rest = ''] = /^([A-Za-z][A-Za-z0-9+.-]*):(.*)$/.exec(url) ?? []
   if (!schemes.includes(scheme.toLowerCase())) {
-    // In "user:password@host" what stands before the colon is no scheme.
-    const isScheme = scheme !== '' && (rest.startsWith('//') || !rest.includes('@'))
-    throw new InvalidArgumentError('url', isScheme ? `${scheme}:` : WITHHELD, `one of ${known}`)
+    throw new InvalidArgumentError('url', shownScheme(url, scheme, rest), `one of ${known}`)
   }
   if (rest.includes('#')) {
     throw new InvalidArgumentError('url', '#', 'a URL without "#"; inside of a part write %23')
@@ -66,6 +64,14 @@ export function splitUrl(url: unknown, schemes: readonly string[]): UrlParts {
   }
   const [, authority = null, path = before] = /^\/\/([^/]*)(.*)$/.exec(before) ?? []
   return { scheme: scheme.toLowerCase(), authority, path, query: readQuery(queries[0]) }
+}
+
+/** Of a URL whose scheme is not known. */
+function shownScheme(url: string, scheme: string, rest: string): string {
+  // In "user:password@host" what stands before the colon is no scheme.
+  if (scheme !== '' && (rest.startsWith('//') || !rest.includes('@'))) return `${scheme}:`
+  if (url === '') return url
+  return url.includes(':') ? WITHHELD : '(without a scheme)'
 }
 
 function readQuery(text: string | undefined): Map<string, string> {

@@ -58,7 +58,7 @@ type Branded = { readonly [BRAND]?: unknown }
 export abstract class LockError<K extends LockErrorCode = LockErrorCode> extends Error {
   abstract readonly code: K
   /** Each node's answer, where the backend asks several; otherwise absent. */
-  readonly votes?: readonly Vote[]
+  declare readonly votes?: readonly Vote[]
 
   constructor(message: string, options?: ErrorOptions & { votes?: readonly Vote[] | undefined }) {
     super(message, options)
@@ -162,7 +162,7 @@ export class LeaseLostError extends LockError<'LEASE_LOST'> {
   readonly heldMs: number
   readonly reason: LossReason
   /** Given by `using` only: what its function did all the same. */
-  readonly settled?: PromiseSettledResult<unknown>
+  declare readonly settled?: PromiseSettledResult<unknown>
 
   constructor(
     fields: {

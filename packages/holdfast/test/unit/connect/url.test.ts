@@ -100,6 +100,10 @@ describe('what is wrong is named, with what is allowed', () => {
   it.each<[url: unknown, option: string, value: unknown, allowed: RegExp]>([
     ['redsi://h', 'url', 'redsi:', /^one of memory:, .*redis:, rediss:.*redis\+cluster:/],
     ['localhost:6379', 'url', 'localhost:', /^one of memory:/],
+    // An environment variable that is not set, or holds a path alone.
+    ['', 'url', '', /^one of memory:/],
+    ['./locks.db', 'url', '(without a scheme)', /^one of memory:, sqlite:/],
+    ['user:secret@host', 'url', '(withheld)', /^one of memory:/],
     [undefined, 'url', 'undefined', /^text that begins with memory:/],
     [new URL('redis://h'), 'url', 'object', /^text that begins with/],
     ['redis:h', 'url', 'redis:', /\/\//],

@@ -35,6 +35,14 @@ describe('the errors', () => {
     expect(json).toMatchObject({ name: error.name, message: error.message, code: error.code })
   })
 
+  // Printed errors had `votes: undefined` in them, of stores that have one node.
+  it.each(samples)('$code has no field without a value', (error) => {
+    const empty = Object.keys(error).filter(
+      (name) => error[name as keyof typeof error] === undefined,
+    )
+    expect(empty).toEqual([])
+  })
+
   it('writes tokens as decimal strings', () => {
     const stale = new errors.StaleTokenError('a', 2n ** 53n, 2n ** 53n + 1n)
     expect(JSON.parse(JSON.stringify(stale))).toMatchObject({
