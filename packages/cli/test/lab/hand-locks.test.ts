@@ -10,6 +10,8 @@ afterEach(() => {
   vi.useRealTimers()
 })
 
+if (noSqlite !== null) console.warn(`left out, locks made by hand in a file: ${noSqlite}`)
+
 describe.runIf(noSqlite === null)('locks made by hand in a file', () => {
   // The accident: A takes it at 0.9 ms and B at 300.0 ms, of a TTL of 300 ms. The checker, whose clock
   // is finer, finds that B was granted what A still held, and the arm is void.
