@@ -7,5 +7,5 @@ await locks.using('report:daily', async (lease) => console.log(`held, token ${le
 // #endregion
 
 // #region close
-await locks.close() // Ends the connection that connect() opened; without it the process stays.
+await locks.close() // Ends the connection that connect() opened.
 // #endregion

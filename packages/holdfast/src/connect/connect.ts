@@ -10,7 +10,8 @@ import { splitUrl } from './url.ts'
 
 /**
  * Opens a store by its URL, and makes locks on it. `close()` or `await using` ends every connection
- * that was opened here, in at most 5 s; until then they keep the process alive.
+ * that was opened here, in at most 5 s. Until then one to Redis keeps the process alive; a file does
+ * not.
  *
  *     memory:                                                     this process alone
  *     sqlite:path                                                 one host; sqlite:///path too

@@ -15,6 +15,8 @@ import { connectWith } from '../../src/connect/connect.ts'
 import type { DriverSource } from '../../src/connect/drivers.ts'
 import { type ConnectOptions, connect } from '../../src/connect.ts'
 import type { Locks } from '../../src/core/lease.ts'
+import { moduleUrl, openChildren } from '../support/child.ts'
+import { childDrivers } from '../support/sqlite-child.ts'
 import { type SqliteDriver, sqliteDrivers } from '../support/sqlite-drivers.ts'
 
 let folder: string
@@ -135,3 +137,37 @@ it('an abort before the call opens nothing', async () => {
   await expect(connect(url, { signal })).rejects.toThrow('too late')
   expect(existsSync(`${folder}/a.db`)).toBe(false)
 })
+
+/** `source`, for a child: the driver that it can load. */
+function sourceText(name: SqliteDriver['name']): string {
+  const addon = process.env['HOLDFAST_BETTER_SQLITE3']
+  const options = JSON.stringify(addon ? { nativeBinding: addon } : {})
+  if (name === 'node:sqlite')
+    return `const load = async () => ({ module: await import('${name}') })`
+  return `import Database from ${moduleUrl(name)}
+const module = function (path) { return new Database(path, ${options}) }
+const load = async () => ({ module })`
+}
+
+// The three lines that a program begins with close nothing. A timer, a watcher or a connection that
+// stays makes every script hang that does its work under a lock.
+it.each(childDrivers.map((driver) => driver.name))(
+  'a process that forgets to close the locks of a file ends by itself, by %s',
+  async (name) => {
+    const children = await openChildren()
+    ends.push(() => children.remove())
+    const child = children.run(`
+import { connectWith } from './dist/connect/connect.js'
+${sourceText(name)}
+const url = ${JSON.stringify(`sqlite:${folder}/a.db`)}
+const locks = await connectWith({ load, version: () => null }, url, { driver: '${name}' })
+await locks.using('a', async () => {})
+await locks.acquire('b', { ttlMs: 60_000 })
+const waited = await locks.acquire('b', { waitMs: 300 }).catch((error) => error.code)
+console.log(waited)
+`)
+    const { code, signal, stdout, stderr } = await child.ended
+    expect([code, signal, stdout]).toEqual([0, null, 'LOCK_HELD\n'])
+    expect(stderr).not.toContain('Error')
+  },
+)
