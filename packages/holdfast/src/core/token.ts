@@ -3,7 +3,7 @@
  *
  * Never a JavaScript number and never a Lua number: both are doubles and round above 2^53, and a
  * rounded token can equal the one before it. One exception, where it cannot: a script that has
- * compared the text and found a token below 2^53 may answer it as an integer.
+ * compared the text and found a token well below 2^53 may answer it as an integer.
  */
 import { InvalidArgumentError } from './errors.ts'
 

@@ -11,7 +11,7 @@ export const ACQUIRE_LUA: string = /* lua */ `
 -- ARGV[1] ttl        milliseconds
 -- ARGV[2] metadata   the JSON behind {"s":<since>
 -- ARGV[3] mark       who waits; with KEYS[4]
--- Reply: the token when granted: an integer below 2^53, decimal text from there on
+-- Reply: the token when granted: an integer below 9007199254740000, decimal text from there on
 --   {'again', token of 19 digits, remaining ms}     to the owner that has it
 --   {'held', remaining ms, metadata, lock key, token of 19 digits}
 --                                                   both '' for a foreign value
@@ -54,7 +54,7 @@ local counter = KEYS[3]
 ${NEXT_TOKEN}
 local zeros = #token == 16 and '000' or string.rep('0', 19 - #token)
 redis.call('SET', KEYS[1], own .. zeros .. token .. ':{"s":' .. now .. ARGV[2], 'PX', ARGV[1])
-if #token < 16 or (#token == 16 and token < '9007199254740992') then
+if #token < 16 or (#token == 16 and token < '9007199254740000') then
   return tonumber(token)
 end
 return token
@@ -71,7 +71,8 @@ return token
  * The owner is read from the end of the tombstone's key: an argument of its own costs client and
  * server more than all that is done with it.
  *
- * A token below 2^53 is answered as an integer, which a double holds exactly; clients read it with
- * half the work. From 2^53 on it is text.
+ * A token is answered as an integer where a double holds it exactly; clients read it with half the
+ * work. Shortly below 2^53 it is text already: clients of both families read the last digit as its
+ * byte less 48, after adding it to the rest, and that sum must be exact too.
  */
 export const ACQUIRE: RedisScript = defineScript('acquire', ACQUIRE_LUA)

@@ -16,8 +16,8 @@ import {
 
 const OWNER_BYTES = 22
 const WANT_MS = 2000
-/** Below it a token is answered as an integer. */
-const EXACT_MAX = 2n ** 53n
+/** Below it a token is answered as an integer, which clients read exactly. */
+const TEXT_FROM = 9_007_199_254_740_000n
 
 export const acquire: ScriptModel = (run, keys, args) => {
   const [lock = '', tombstone = '', counter = '', want] = keys
@@ -31,7 +31,7 @@ export const acquire: ScriptModel = (run, keys, args) => {
   const drawn = draw(run, counter)
   if (drawn === null) return ['no-token']
   run.set(lock, grantValue(owner, drawn.token, drawn.nowUs, metadata), Number(ttl))
-  return BigInt(drawn.token) < EXACT_MAX ? Number(drawn.token) : drawn.token
+  return BigInt(drawn.token) < TEXT_FROM ? Number(drawn.token) : drawn.token
 }
 
 type Want = readonly [key: Bytes, waiter: Bytes]
