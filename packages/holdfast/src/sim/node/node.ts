@@ -2,6 +2,9 @@
  * A Redis server as far as our scripts can tell: keys that expire by a wall clock of its own, scripts
  * known by their SHA-1, channels, and the accidents of servers.
  *
+ * Guarantee: the same scripts at the same times give the same replies, keys and messages as Redis 7.0
+ * gives for their Lua text. test/faults/redis-model.test.ts compares the two over random requests.
+ *
  * Not here: how long anything takes, the network, replication, clusters, rights, and whatever no
  * script of ours uses.
  */
@@ -156,7 +159,7 @@ export class RedisNode {
 }
 
 /** As a client gives it: a list of Lua ends before its first nil. */
-function decoded(reply: Reply): unknown {
+export function decoded(reply: Reply): unknown {
   if (typeof reply !== 'object' || reply === null) return decodedPart(reply)
   const end = reply.indexOf(null)
   return reply.slice(0, end < 0 ? reply.length : end).map(decodedPart)

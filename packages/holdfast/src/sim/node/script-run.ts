@@ -99,6 +99,14 @@ export class ScriptRun {
     this.#world.keys.put(key, { type: 'string', value, expiresAtMs })
   }
 
+  /** As GETSET: what stood there. It never ends from now on. */
+  swap(key: Bytes, value: Bytes): Bytes | null {
+    this.#mayWrite(true)
+    const before = this.get(key)
+    this.set(key, value, 'for ever')
+    return before
+  }
+
   /** Like {@link set}, but a failure is nobody's. */
   trySet(key: Bytes, value: Bytes, lifeMs: number): void {
     try {

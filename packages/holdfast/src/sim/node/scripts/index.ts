@@ -40,3 +40,5 @@ const MODELLED: readonly (readonly [RedisScript, ScriptModel])[] = [
 export const SCRIPT_MODELS: ReadonlyMap<string, ScriptModel> = new Map(
   MODELLED.map(([{ sha1 }, model]) => [sha1, model]),
 )
+
+export const MODELLED_SCRIPTS: readonly RedisScript[] = MODELLED.map(([script]) => script)

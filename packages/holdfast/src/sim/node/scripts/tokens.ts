@@ -18,11 +18,8 @@ export type Drawn = Readonly<{ token: Bytes; nowUs: Bytes }>
  */
 export function draw(run: ScriptRun, counter: Bytes): Drawn | null {
   const nowUs = String(run.nowUs)
-  const last = run.get(counter)
-  if (last === null || !isAtLeast(last, nowUs)) {
-    run.set(counter, nowUs, 'for ever')
-    return { token: nowUs, nowUs }
-  }
+  const last = run.swap(counter, nowUs)
+  if (last === null || !isAtLeast(last, nowUs)) return { token: nowUs, nowUs }
   run.set(counter, last, 'for ever')
   if (last === TOKEN_MAX) return null
   return { token: run.increment(counter), nowUs }

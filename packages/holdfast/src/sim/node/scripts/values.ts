@@ -38,9 +38,10 @@ export function grantValue(owner: Bytes, token: Bytes, nowUs: Bytes, rest: Bytes
   return `${markOf(owner)}${token.padStart(TOKEN_BYTES, '0')}:{"s":${nowUs}${rest}`
 }
 
-/** The same grant, held by nobody. */
+/** The same grant, held by nobody, and without its JSON. */
 export function restingValue(value: Bytes): Bytes {
-  return `${markOf(RESTING_OWNER)}${tokenIn(value)}:{}`
+  const rest = value.slice(MARK_BYTES, MARK_BYTES + TOKEN_BYTES + 1)
+  return `${markOf(RESTING_OWNER)}${rest}{}`
 }
 
 /** What an operator's script can tell of any value. */
