@@ -172,9 +172,7 @@ for (const driver of sqliteDrivers()) {
       expect(entries()).toEqual(['kept'])
     })
 
-    it('a transaction of the driver inside is a savepoint, in each of its forms', async ({
-      skip,
-    }) => {
+    it('a transaction of the driver is a savepoint in each form', async ({ skip }) => {
       if (driver.name === 'node:sqlite') return skip('this driver has none')
       type Form = (entry: string) => void
       type Forms = Form & { immediate: Form; exclusive: Form; deferred: Form; default: Form }

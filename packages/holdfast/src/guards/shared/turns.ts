@@ -21,6 +21,8 @@ const WAITING_MAX = 1000
 interface Running {
   readonly turns: Turns
   readonly key: string
+  /** What only one call has at a time, wherever it was asked for. */
+  readonly place: string | null
   hasEnded: boolean
 }
 
@@ -39,11 +41,22 @@ export class Turns {
     this.#whose = whose
   }
 
-  /** @throws ReentrantAcquireError inside a call of the same key: it would wait for itself. */
-  async run<T>(key: string, resource: string, bound: Bound, call: () => Promise<T>): Promise<T> {
+  /**
+   * @param place What only one call has at a time, in whatever turns: that of a file that is written.
+   * @throws ReentrantAcquireError inside a call of the same key or place: it would wait for itself.
+   */
+  async run<T>(
+    key: string,
+    resource: string,
+    bound: Bound,
+    call: () => Promise<T>,
+    place: string | null = null,
+  ): Promise<T> {
     // What an enclosing call left running after it ended waits for others, not for itself.
     const around = (chain.getStore() ?? []).filter(({ hasEnded }) => !hasEnded)
-    if (around.some((call) => call.turns === this && call.key === key)) {
+    const isSame = (outer: Running): boolean =>
+      (outer.turns === this && outer.key === key) || (place !== null && outer.place === place)
+    if (around.some(isSame)) {
       throw new ReentrantAcquireError(
         resource,
         `a guarded call for "${resource}" runs inside another one ${this.#whose}: it would wait for itself`,
@@ -51,7 +64,7 @@ export class Turns {
     }
     const turn = this.#turn(key, resource, bound)
     if (turn !== undefined) await turn
-    const running: Running = { turns: this, key, hasEnded: false }
+    const running: Running = { turns: this, key, place, hasEnded: false }
     try {
       return await chain.run([...around, running], call)
     } finally {

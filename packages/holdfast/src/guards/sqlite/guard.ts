@@ -188,7 +188,8 @@ class ConnectionGuard<Db extends SqliteDatabase> implements SqliteGuard<Db> {
         throw claimFailed(settings.tablePrefix, error)
       }
     }
-    return alone(this.#parts, resource, bound, () => bounded(this.#parts, resource, bound, read))
+    const attempts = () => bounded(this.#parts, resource, bound, read)
+    return alone(this.#parts, resource, bound, attempts, 'reads')
   }
 
   async update(lease: Fenced, write: SqliteWrite, tx?: Db): Promise<SqliteUpdateResult> {

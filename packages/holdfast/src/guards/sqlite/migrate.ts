@@ -15,7 +15,8 @@ export async function migrate<Db extends SqliteDatabase>(parts: Parts<Db>): Prom
   const bound = new Bound(null, settings.timeoutMs, seams)
   const look = (): boolean => isComplete(db, tablePrefix)
   // Where all is there, a connection that may only read needs no more.
-  const isThere = await alone(parts, table, bound, () => bounded(parts, table, bound, look))
+  const looks = () => bounded(parts, table, bound, look)
+  const isThere = await alone(parts, table, bound, looks, 'reads')
   if (isThere) return
   await briefly(parts, table, bound, () => {
     if (!look()) db.exec(ddlOf(tablePrefix))

@@ -1,5 +1,5 @@
 /** What the guard is made of, and how a call gets its turn on the one connection. */
-import { inTurn, type SqliteDatabase } from '../../clients/sqlite.ts'
+import { inTurn, type SqliteDatabase, sqliteFileOf } from '../../clients/sqlite.ts'
 import { isBusy } from '../../clients/sqlite-errors.ts'
 import { BackendUnavailableError, GuardBusyError } from '../../core/errors.ts'
 import type { Seams } from '../../core/seams.ts'
@@ -17,7 +17,12 @@ export interface Parts<Db extends SqliteDatabase> {
   readonly line: Line
 }
 
-type Line = Readonly<{ turns: Turns; key: string }>
+type Line = Readonly<{
+  turns: Turns
+  key: string
+  /** The file, which one connection writes at a time; null: in memory, of this connection alone. */
+  file: string | null
+}>
 
 /** A connection has one transaction at a time, whichever guard began it. */
 const lines = new WeakMap<SqliteDatabase, Line>()
@@ -28,22 +33,29 @@ export function partsOf<Db extends SqliteDatabase>(
   seams: Seams,
 ): Parts<Db> {
   const line = lines.get(db) ?? {
-    turns: new Turns(seams, 'on the same connection'),
-    // Its own for each connection: a call on another one inside of it waits for nothing of its own.
+    turns: new Turns(seams, 'on the same connection or file'),
     key: `sqlite:${seams.nonce()}`,
+    file: sqliteFileOf(db) || null,
   }
   lines.set(db, line)
   return { db, settings, seams, line, statements: new Statements(settings) }
 }
 
-/** Runs `work` when no other guarded call runs on the connection. */
+/**
+ * Runs `work` when no other guarded call runs on the connection.
+ *
+ * @param use `reads`: it waits for nobody who writes by another connection.
+ * @throws ReentrantAcquireError where it would wait for the call that it is a part of.
+ */
 export function alone<Db extends SqliteDatabase, T>(
   { line }: Parts<Db>,
   resource: string,
   bound: Bound,
   work: () => Promise<T>,
+  use: 'reads' | 'writes' = 'writes',
 ): Promise<T> {
-  return line.turns.run(line.key, resource, bound, work)
+  const place = use === 'writes' ? line.file : null
+  return line.turns.run(line.key, resource, bound, work, place)
 }
 
 /**
