@@ -1,5 +1,6 @@
 /** Clients of node-redis 5 and 6 for locks, with the settings that docs/backends/redis.md advises. */
 import type { RedisClient } from '../clients/redis.ts'
+import { systemSeams } from '../core/seams.ts'
 import type { Connection } from './redis.ts'
 import { CONNECT_ATTEMPT_MS, KEEP_ALIVE_MS, PING_MS, SILENCE_MS } from './redis-settings.ts'
 import type { RedisTarget } from './redis-target.ts'
@@ -24,52 +25,79 @@ interface NodeRedis {
  */
 const TOP = { RESP: 2, commandOptions: { timeout: 0 } }
 
+/** Between two tries to connect again; those of many programs spread. */
+const RECONNECT_MS_FIRST = 50
+const RECONNECT_MS_MAX = 2000
+const RECONNECT_SPREAD_MS = 200
+
 export function connectionOfNodeRedis(module: unknown, target: RedisTarget): Connection {
-  const client = clientOf(module as NodeRedis, target)
+  const ending = new AbortController()
+  const client = clientOf(module as NodeRedis, target, ending.signal)
   return {
     client,
     listen(onError, onReady) {
       for (const event of ['error', 'node-error', 'client-error']) client.on(event, onError)
       for (const event of ['ready', 'node-ready']) client.on(event, onReady)
     },
-    connect: () => client.connect(),
-    end() {
+    async connect() {
       try {
-        // Of a Sentinel client it is a promise.
-        Promise.resolve(client.destroy()).catch(() => undefined)
-      } catch {
-        // One that never connected says that it is closed.
+        await client.connect()
+      } finally {
+        // A cluster goes on to the nodes that it was told of, although it was ended meanwhile.
+        if (ending.signal.aborted) destroy(client)
       }
+    },
+    end() {
+      destroy(client)
+      // A socket that is not open yet is not ended by that, and would be used once it is.
+      ending.abort()
     },
   }
 }
 
-function clientOf(module: NodeRedis, target: RedisTarget): Client {
+function destroy(client: Client): void {
+  try {
+    // Of a Sentinel client it is a promise.
+    Promise.resolve(client.destroy()).catch(() => undefined)
+  } catch {
+    // One that never connected says that it is closed.
+  }
+}
+
+function clientOf(module: NodeRedis, target: RedisTarget, ending: AbortSignal): Client {
   const { kind, addresses, path, db, groupName, credentials, sentinelCredentials } = target
+  const common = socketOf(target, ending)
   const own = { ...credentials, disableOfflineQueue: true, pingInterval: PING_MS }
   if (kind === 'sentinel') {
     return module.createSentinel({
       ...TOP,
       name: groupName,
       sentinelRootNodes: addresses,
-      nodeClientOptions: { ...own, database: db, socket: socketOf(target) },
-      sentinelClientOptions: { ...sentinelCredentials, socket: socketOf(target) },
+      nodeClientOptions: { ...own, database: db, socket: common },
+      sentinelClientOptions: { ...sentinelCredentials, socket: common },
     })
   }
   if (kind === 'cluster') {
     return module.createCluster({
       ...TOP,
-      rootNodes: addresses.map((address) => ({ socket: { ...socketOf(target), ...address } })),
-      defaults: { ...own, socket: socketOf(target) },
+      rootNodes: addresses.map((address) => ({ socket: { ...common, ...address } })),
+      defaults: { ...own, socket: common },
     })
   }
   const address = kind === 'socket' ? { path } : addresses[0]
-  const socket = { ...socketOf(target), ...address }
+  // Not for the others, which make sockets later too: Node does not heed a signal that has aborted.
+  const socket = { ...common, ...address, signal: ending }
   return module.createClient({ ...TOP, ...own, database: db, socket })
 }
 
-function socketOf({ tls }: RedisTarget): Record<string, unknown> {
+function socketOf({ tls }: RedisTarget, ending: AbortSignal): Record<string, unknown> {
   return {
+    // Its own strategy gives a connection up for good that was silent for too long.
+    reconnectStrategy(tries: number): number | false {
+      if (ending.aborted) return false
+      const delayMs = Math.min(RECONNECT_MS_FIRST * 2 ** tries, RECONNECT_MS_MAX)
+      return delayMs + RECONNECT_SPREAD_MS * systemSeams.jitter()
+    },
     connectTimeout: CONNECT_ATTEMPT_MS,
     keepAlive: true,
     keepAliveInitialDelay: KEEP_ALIVE_MS,
