@@ -34,6 +34,10 @@ export function readSqliteTarget({ authority, path }: UrlParts, given: Given): S
     const allowed = 'the path of a file; for locks within one process there is memory:'
     throw new InvalidArgumentError('url path', shownPath(plain), allowed)
   }
+  if (plain !== plain.trimEnd()) {
+    // better-sqlite3 cuts it off and node:sqlite does not: of two programs each would have its own file.
+    throw new InvalidArgumentError('url path', shownPath(plain), 'one that ends in no white space')
+  }
   const { synchronous, tablePrefix, networkFileSystem } = given as SqliteOptions
   const options = { synchronous, tablePrefix, networkFileSystem }
   readSqliteOptions(options)
@@ -43,7 +47,7 @@ export function readSqliteTarget({ authority, path }: UrlParts, given: Given): S
 export async function openSqlite({ path, options }: SqliteTarget, driver: Driver): Promise<Store> {
   const folder = dirname(path)
   if (!existsSync(folder)) {
-    const text = `the folder ${folder} does not exist, and is not made; the file in it would be`
+    const text = `the folder ${shownPath(folder)} does not exist, and is not made; the file in it would be`
     throw new BackendUnavailableError('down', text)
   }
   const database = openDatabase(path, driver)
@@ -66,6 +70,6 @@ function openDatabase(path: string, { name, module }: Driver): OwnDatabase {
   try {
     return new (Database as Constructor)(path)
   } catch (error) {
-    throw asSqliteError(error, `the opening of ${path}`)
+    throw asSqliteError(error, `the opening of ${shownPath(path)}`)
   }
 }

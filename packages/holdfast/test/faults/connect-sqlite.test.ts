@@ -10,6 +10,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import { inspect } from 'node:util'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { connectWith } from '../../src/connect/connect.ts'
 import type { DriverSource } from '../../src/connect/drivers.ts'
@@ -108,6 +109,11 @@ describe.each(sqliteDrivers().map((driver) => [driver.name, driver] as const))(
         message: expect.stringContaining(`the folder ${missing} does not exist, and is not made`),
       })
       expect(existsSync(missing)).toBe(false)
+
+      // A slip in the set-up: the URL of another store, with its password, behind the wrong scheme.
+      const slip = await open('sqlite:redis://:kanarie@host/0').catch((error) => error)
+      expect(slip).toMatchObject({ code: 'BACKEND_UNAVAILABLE' })
+      expect(inspect(slip, { depth: 10 })).not.toContain('kanarie')
 
       const text = join(folder, 'letter.txt')
       writeFileSync(text, 'not a database, and long enough to be looked at as one. '.repeat(40))

@@ -130,6 +130,8 @@ describe('what is wrong is named, with what is allowed', () => {
     ['sqlite::memory:', 'url path', ':memory:', /for locks within one process there is memory:/],
     ['sqlite:locks/', 'url path', 'locks/', /the path of a file/],
     ['sqlite://locks.db', 'url path', '//locks.db', /sqlite:\.\/locks\.db/],
+    ['sqlite:locks.db%20', 'url path', 'locks.db ', /no white space/],
+    ['sqlite:locks.db%E2%80%89', 'url path', 'locks.db\u2009', /no white space/],
     ['sqlite:a%00b', 'url path', '(withheld)', /without NUL/],
     ['sqlite:a?synchronous=off', 'synchronous', 'off', /'full' or 'normal'/],
     ['sqlite:a?tablePrefix=1', 'tablePrefix', '1', /letters, digits/],
