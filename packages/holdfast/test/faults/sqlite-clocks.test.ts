@@ -51,7 +51,8 @@ describe.skipIf(whyNot !== null).each(childDrivers)(
       rmSync(root, { recursive: true, force: true })
     })
 
-    // B062: where expiry follows the wall clock, a step ends every lock at once, or none for an hour.
+    // B062: where expiry follows the wall clock, a step ends every lock at once, or none for an hour. B086: two
+    // programs whose wall clocks differ take each other's locks.
     it.each([
       ['forward', HOUR_MS],
       ['back', -HOUR_MS],

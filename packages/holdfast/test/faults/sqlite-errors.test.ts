@@ -25,6 +25,7 @@ import { openRemote } from '../support/sqlite-remote.ts'
 
 const PAGE_BYTES = 4096
 const TIMEOUT_MS = 400
+const PATIENCE = { timeout: 20_000 }
 /** Of one call that waits for a lock, SQLite's own waiting; what holds the event loop. */
 const BUSY_MS_MAX = 5
 
@@ -122,6 +123,7 @@ describe.each(sqliteDrivers())('a lock file, opened with $name,', (driver) => {
     expect((await backend.tryAcquire(request('other', soon))).kind).toBe('granted')
   })
 
+  // B051: a store that is full looks like a lock that is held, and releases fail unnoticed.
   it('that is full refuses new locks, releases old ones, and serves again with more room', async () => {
     const db = open()
     const backend = backendOn(db)
@@ -166,8 +168,26 @@ describe.each(sqliteDrivers())('a lock file, opened with $name,', (driver) => {
     expect((await backend.tryAcquire(request('k', soon))).kind).toBe('granted')
   })
 
-  // "No answer within 2000 ms" would send its reader to the network: the engine's clock ran out in the
-  // same moment as the store's.
+  // B034: somebody deletes the row of a lock to free it, and the name cannot be had any more; or its
+  // tokens begin anew, and every guard refuses them.
+  it('whose rows somebody deletes gives the name again, with a larger token, or says what is missing', async () => {
+    const [backend, somebody] = [backendOn(open()), open()]
+    const before = await acquired(backend, 'k')
+    somebody.exec('DELETE FROM holdfast_locks')
+    const after = await acquired(backend, 'k')
+    expect(after.fencingToken).toBeGreaterThan(before.fencingToken)
+    expect(await backend.renew(before, 60_000)).toEqual({ kind: 'lost', reason: 'superseded' })
+    expect(await backend.release(after, 0)).toBe('released')
+    somebody.exec('CREATE TABLE kept AS SELECT * FROM holdfast_meta; DELETE FROM holdfast_meta')
+    const missing = unavailable('down', /the row of facts/)
+    expect(await failure(backend.tryAcquire(request('k', soon)))).toEqual(missing)
+    expect(await failure(backend.raise('k', 2n ** 60n))).toEqual(missing)
+    somebody.exec('INSERT INTO holdfast_meta SELECT * FROM kept')
+    expect((await acquired(backend, 'k')).fencingToken).toBeGreaterThan(after.fencingToken)
+  })
+
+  // B050: "no answer within 2000 ms" would send its reader to the network; the engine's clock ran out in
+  // the same moment as the store's.
   it('that a foreign program keeps locked is told as that to callers of locks', async () => {
     const locks = createLocks(backendOn(open()))
     const held = await locks.acquire('held', { renew: false })
@@ -178,6 +198,24 @@ describe.each(sqliteDrivers())('a lock file, opened with $name,', (driver) => {
     expect(await failure(held.release())).toEqual(locked)
     foreign.exec('ROLLBACK')
     await locks.using('k', { waitMs: 10_000 }, async () => undefined)
+    await locks.close()
+  })
+
+  // B024: one renewal fails, and a lock is lost that could have been kept.
+  it('that others keep locked for a part of the TTL costs no lease', async () => {
+    const locks = createLocks(backendOn(open()))
+    const failures: unknown[] = []
+    locks.on('renewal-failed', (event) => failures.push(event))
+    const lease = await locks.acquire('k', { ttlMs: 15_000, renewEveryMs: 1000 })
+    const foreign = open()
+    foreign.exec('BEGIN EXCLUSIVE')
+    await expect.poll(() => failures.length, PATIENCE).toBeGreaterThan(0)
+    foreign.exec('ROLLBACK')
+    const token = lease.fencingToken
+    // More than was left when the renewal failed.
+    await expect.poll(() => lease.remainingMs(), PATIENCE).toBeGreaterThan(12_500)
+    expect([lease.isHeld, lease.fencingToken]).toEqual([true, token])
+    expect(await lease.release()).toBe('released')
     await locks.close()
   })
 

@@ -113,8 +113,8 @@ describe.skipIf(whyNot !== null).each(childDrivers)(
       return found
     }
 
-    // Tokens that were given out and are forgotten are given out again: the guard would let the older
-    // of two holders write.
+    // B097: tokens that were given out and are forgotten are given out again, and the guard would let the
+    // older of two holders write.
     it('loses no token and no grant that a caller had been told of', async () => {
       const disk = openDisk({ logs: true })
       try {

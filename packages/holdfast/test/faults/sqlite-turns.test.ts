@@ -86,8 +86,8 @@ async function queued(file: LockFile, texts: readonly string[]): Promise<Child[]
   return line
 }
 
-// B067 among processes: the nearest to the processor wins, the others starve; and a contender that
-// was killed or stopped while it was first in the queue keeps everybody waiting.
+// B067 among processes: the nearest to the processor wins, the others starve. B065: a contender that was
+// killed or stopped while it was first in the queue keeps everybody waiting.
 it.each(childDrivers)(
   '8 processes take turns, with $name, past one that was killed in the queue, one stopped there, one killed as holder',
   async (driver) => {

@@ -26,6 +26,9 @@ const TOMBSTONE_MS = 30_000
 const OTHER_KERNEL =
   'a process of another kernel, or whose uptime differs, has opened this file: it is for one host'
 
+const NO_FACTS =
+  'the row of facts, with the counter of tokens, is missing from this file: restore it, or begin a new file'
+
 /** A row that has not ended. */
 export interface Entry {
   readonly lockName: string
@@ -170,7 +173,8 @@ export class Records {
   }
 
   raise(fencingTokenMin: bigint): void {
-    this.#statements.raise.run(fencingTokenMin)
+    const { changes } = this.#statements.raise.run(fencingTokenMin)
+    if (Number(changes) !== 1) throw new BackendUnavailableError('down', NO_FACTS)
   }
 
   /** How long an entry lives at least from now. */
@@ -205,7 +209,8 @@ export class Records {
   #nextToken(): bigint {
     const floor = BigInt(Math.floor(this.#seams().wallMs() * 1000))
     const { count, some, sweep } = this.#statements
-    const next = count.get(floor) as SqliteRow
+    const next = count.get(floor) as SqliteRow | undefined
+    if (next === undefined) throw new BackendUnavailableError('down', NO_FACTS)
     const fencingToken = parseToken(String(next['counter']))
     assert(fencingToken !== null, 'the counter is a token')
     const { bootId, clockId } = this.#host

@@ -73,6 +73,7 @@ describe.each(sqliteDrivers())('$name', (driver) => {
     expect(count(open())).toBe(2)
   })
 
+  // B076: drivers give 64-bit integers as numbers, rounded.
   it('integers beyond 2^53 stay exact as text, whatever the connection is set to', async () => {
     table().exec('INSERT INTO t VALUES (9007199254740993)')
     for (const bigInts of [false, true]) {
@@ -90,17 +91,29 @@ describe.each(sqliteDrivers())('$name', (driver) => {
   it('a foreign writer neither holds the event loop nor is waited for beyond the bound', async () => {
     const [db, foreign] = [table(), open()]
     foreign.exec('BEGIN IMMEDIATE')
-    let ticks = 0
-    const timer = setInterval(() => {
-      ticks += 1
-    }, 5)
+    // By turns and not by a clock: a machine that is slow gives few of both.
+    const turnedBefore: boolean[] = []
+    let hasTurned = true
+    const watched = {
+      prepare: (sql: string) => db.prepare(sql),
+      exec: (sql: string) => {
+        if (sql === 'BEGIN IMMEDIATE') {
+          turnedBefore.push(hasTurned)
+          hasTurned = false
+          setImmediate(() => {
+            hasTurned = true
+          })
+        }
+        return db.exec(sql)
+      },
+    }
     const startedAtMs = systemSeams.nowMs()
-    const refused = await immediately(db, systemSeams, within(400), () => 1).catch((e) => e)
-    clearInterval(timer)
+    const refused = await immediately(watched, systemSeams, within(400), () => 1).catch((e) => e)
     expect(refused).toMatchObject({ code: 'BACKEND_UNAVAILABLE', why: 'down' })
     expect(refused.message).toContain('another connection keeps the database locked')
-    expect(systemSeams.nowMs() - startedAtMs).toBeLessThan(5000)
-    expect(ticks).toBeGreaterThan(10)
+    expect(systemSeams.nowMs() - startedAtMs).toBeLessThan(PATIENCE_MS)
+    expect(turnedBefore.length).toBeGreaterThan(1)
+    expect(turnedBefore).not.toContain(false)
   })
 
   it('a call goes on as soon as a foreign writer has ended', async () => {
@@ -122,12 +135,13 @@ describe.each(sqliteDrivers())('$name', (driver) => {
     const timer = setInterval(() => {
       ticks += 1
     }, 1)
-    const untilMs = systemSeams.nowMs() + 200
-    while (systemSeams.nowMs() < untilMs) {
+    // Where they do not run they never do, however long it takes.
+    const untilMs = systemSeams.nowMs() + PATIENCE_MS
+    while (ticks < 5 && systemSeams.nowMs() < untilMs) {
       await immediately(db, systemSeams, within(PATIENCE_MS), () => add.run())
     }
     clearInterval(timer)
-    expect(ticks).toBeGreaterThan(5)
+    expect(ticks).toBeGreaterThanOrEqual(5)
   })
 
   it('calls on one connection take turns in the order in which they came', async () => {
@@ -265,6 +279,7 @@ describe.each(sqliteDrivers())('$name', (driver) => {
   })
 })
 
+// B052: an object of another kind fails at every request, and it looks like a store that is down.
 it('what is no database of these drivers is refused by name', () => {
   const withCallbacks = { exec: () => undefined, prepare: () => ({ all: () => undefined }) }
   for (const given of [null, 'locks.db', {}, withCallbacks]) {

@@ -126,6 +126,7 @@ describe.each(sqliteDrivers())('a lock file, opened with $name,', (driver) => {
     await expect(apart.inspect('a')).rejects.toThrow('count time alike')
   })
 
+  // B030: after a sleep of the machine a lock that is long over still counts.
   it('ends a lock that slept through its time, and none because the wall clock is set', async () => {
     let [asleepMs, setMs] = [0, 0]
     const seams: Seams = {
@@ -145,7 +146,7 @@ describe.each(sqliteDrivers())('a lock file, opened with $name,', (driver) => {
     expect(next.fencingToken).toBeGreaterThan(grant.fencingToken)
   })
 
-  // The boot clock stands for 10 ms at a time: counted from what it shows, a lock ends too early.
+  // B005: the boot clock stands for 10 ms at a time: counted from what it shows, a lock ends too early.
   it('never ends a lock before its time, wherever the clock stands in its step', async () => {
     let trueMs = 0
     const bootMs = (): number => 1000 + Math.floor(trueMs / CLOCK_GRAIN_MS) * CLOCK_GRAIN_MS
@@ -162,6 +163,7 @@ describe.each(sqliteDrivers())('a lock file, opened with $name,', (driver) => {
     }
   })
 
+  // B098: what has been held once is kept for ever.
   it('holds what lives, not what has been', async () => {
     let asleepMs = 0
     const seams = { ...systemSeams, bootMs: () => systemSeams.bootMs() + asleepMs }
