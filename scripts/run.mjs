@@ -3,6 +3,7 @@
  *
  *     node scripts/run.mjs lab   [arguments of the lab]     npm run lab [-- arguments]
  *     node scripts/run.mjs bench [options of the bench]     npm run bench [-- options]
+ *     node scripts/run.mjs sim   [options of the simulation] npm run sim [-- options]
  *     node scripts/run.mjs test  [arguments of vitest]      npm test [-- arguments]
  *     node scripts/run.mjs build                            set-up and build only
  *

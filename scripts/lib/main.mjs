@@ -14,7 +14,7 @@ import { runTests } from './tests.mjs'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 
-const COMMANDS = { lab, bench, test, build: async () => 0 }
+const COMMANDS = { lab, bench, sim, test, build: async () => 0 }
 
 /** @returns the exit code. */
 export async function main([command, ...args]) {
@@ -48,8 +48,9 @@ async function setUp(command, args) {
   })
 }
 
-/** The embedded lab needs none, and would wait for their download; the lab itself says what it lacks. */
+/** The simulation and the embedded lab need none, and would wait for their download; the lab itself says what it lacks. */
 async function serversFor(command, args) {
+  if (command === 'sim') return { servers: {}, missing: {} }
   if (command !== 'lab') return findServers()
   return isEmbedded(args) ? { servers: {}, missing: {} } : findServers(() => {})
 }
@@ -92,6 +93,15 @@ export async function bench(args, servers) {
     }
   }
   return runInForeground(process.execPath, ['bench/dist/main.js', ...args], { cwd: ROOT, env })
+}
+
+/** Needs no servers: its world is in one process. */
+function sim(args) {
+  const env = childEnv(process.env)
+  return runInForeground(process.execPath, ['packages/holdfast/dist/sim/cli.js', ...args], {
+    cwd: ROOT,
+    env,
+  })
 }
 
 async function test(args, servers) {

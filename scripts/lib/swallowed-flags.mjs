@@ -11,6 +11,7 @@ const FLAGS = {
     'embedded',
   ],
   bench: ['quick', 'json', 'only', 'peers', 'runs', 'seconds'],
+  sim: ['schedules', 'scenario', 'seed', 'mutants', 'json'],
   test: ['other-nodes', 'project', 'reporter', 'bail', 'coverage', 'watch', 'run', 't'],
   build: [],
 }
@@ -45,13 +46,14 @@ export function swallowedFlags(command, args, env) {
   )
 }
 
-const NUMBERS = new Set(['rounds', 'seed', 'lanes', 'runs', 'seconds'])
+const NUMBERS = new Set(['rounds', 'seed', 'schedules', 'lanes', 'runs', 'seconds'])
 const TAKES_VALUE = new Set([
   ...NUMBERS,
   'only',
   'pause',
   'project',
   'reporter',
+  'scenario',
   't',
   'history',
   'record',

@@ -27,6 +27,14 @@ describe('a flag before the --', () => {
     expect(swallowedFlags('lab', args, { ...inLab, ...env })).toContain(`npm run -s lab ${form}`)
   })
 
+  it('is refused for the simulation too, whose values stay behind', () => {
+    const env = { npm_lifecycle_event: 'sim', npm_config_json: 'true', npm_config_seed: 'true' }
+
+    expect(swallowedFlags('sim', ['7'], env)).toMatch(
+      /npm run -s sim -- (--seed 7 --json|--json --seed 7)$/,
+    )
+  })
+
   it('is refused for the tests too', () => {
     const env = { npm_lifecycle_event: 'test', npm_config_other_nodes: '' }
 

@@ -217,7 +217,7 @@ function finite(option: string, value: number, min: number): number {
  * Uniform 32-bit words from a seed: a Weyl sequence (an odd step, so all 2^32 states come by)
  * through an invertible mix, so that no word repeats before all have been seen.
  */
-function randomWords(seed: number): () => number {
+export function randomWords(seed: number): () => number {
   let state = seed | 0
   return () => {
     state = (state + 0x9e3779b9) | 0
@@ -229,7 +229,7 @@ function randomWords(seed: number): () => number {
 }
 
 /** In the shape of a real owner; seed and count stand in it, so that no two can be equal. */
-function nonceFrom(seed: number, count: number): string {
+export function nonceFrom(seed: number, count: number): string {
   const bytes = Buffer.alloc(16)
   bytes.writeInt32BE(seed | 0, 0)
   bytes.writeUInt32BE(count, 4)

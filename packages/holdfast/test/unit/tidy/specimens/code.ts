@@ -68,6 +68,14 @@ export const CODE_SPECIMENS: readonly Specimen[] = [
   },
   {
     rule: clocks,
+    title: 'a simulated world reads clocks that are not its own',
+    files: { [`${SRC}/sim/world.ts`]: 'Date.now()' },
+    complaints: [
+      `${SRC}/sim/world.ts:1: Date.now is for core/clock.ts and core/owner.ts; use the seams`,
+    ],
+  },
+  {
+    rule: clocks,
     title: 'nothing: types, names of members, the two files, the testkit, and other packages',
     files: {
       [ENGINE]: [
@@ -82,6 +90,7 @@ export const CODE_SPECIMENS: readonly Specimen[] = [
       [`${SRC}/core/clock.ts`]: 'setTimeout(() => Date.now())',
       [`${SRC}/core/owner.ts`]: "import { randomBytes } from 'node:crypto'",
       [`${SRC}/testkit/virtual-clock.ts`]: 'setTimeout(() => Date.now())',
+      [`${SRC}/sim/scheduler.ts`]: "import { setImmediate } from 'node:timers/promises'",
       'packages/cli/src/main.ts': 'Date.now()',
       'packages/holdfast/test/unit/a.test.ts': 'Date.now()',
     },

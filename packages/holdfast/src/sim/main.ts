@@ -1,0 +1,100 @@
+/**
+ * `npm run sim -- [--schedules n] [--scenario s] [--seed n] [--mutants] [--json]`
+ *
+ * Exit codes: 0 nothing is broken, and with `--mutants` every bug was caught; 1 an invariant is broken,
+ * or a bug was not caught; 2 wrong usage. stdout has the result alone.
+ */
+import { parseArgs } from 'node:util'
+import { MUTANTS } from './mutants.ts'
+import { judge, type Verdict } from './mutate.ts'
+import { type Asked, simulate, textOf, verdictLine } from './report.ts'
+import { isScenario, SCENARIOS } from './scenarios.ts'
+
+const SCHEDULES_DEFAULT = 2000
+/** For each mutant; rare ones need more than a hundred. */
+const MUTANT_SCHEDULES_DEFAULT = 500
+const SEED_MAX = 2 ** 31 - 1
+
+const USAGE = `usage: npm run -s sim -- [options]
+  --schedules n  how many, 1 to ${SEED_MAX}; ${SCHEDULES_DEFAULT}, or ${MUTANT_SCHEDULES_DEFAULT} at most for each mutant
+  --scenario s   ${Object.keys(SCENARIOS).join(' or ')}; all in turn
+  --seed n       the first seed, 1 to ${SEED_MAX}; 1
+  --mutants      puts known bugs into a copy of the sources, and tells whether they are caught
+  --json         the result as one line of JSON
+`
+
+type Options = Asked & Readonly<{ mutants: boolean; json: boolean }>
+
+/** Null: wrong, or help was asked for. */
+function read(args: readonly string[]): Options | 'help' | null {
+  const number = { type: 'string' } as const
+  const flag = { type: 'boolean', default: false } as const
+  try {
+    const { values } = parseArgs({
+      args: [...args],
+      options: {
+        schedules: number,
+        scenario: { type: 'string' },
+        seed: number,
+        mutants: flag,
+        json: flag,
+        help: flag,
+      },
+    })
+    const { mutants, json, scenario = null } = values
+    if (values.help) return 'help'
+    const schedules = integer(
+      values.schedules ?? String(mutants ? MUTANT_SCHEDULES_DEFAULT : SCHEDULES_DEFAULT),
+    )
+    const seed = integer(values.seed ?? '1')
+    if (schedules === null || seed === null || seed + schedules - 1 > SEED_MAX) return null
+    if (scenario !== null && !isScenario(scenario)) return null
+    return { schedules, seed, scenario, mutants, json }
+  } catch {
+    // An option that there is not.
+    return null
+  }
+}
+
+function integer(text: string): number | null {
+  const value = Number(text)
+  return /^\d{1,10}$/.test(text) && value >= 1 && value <= SEED_MAX ? value : null
+}
+
+/** @returns the exit code. */
+export async function main(
+  args: readonly string[],
+  say: (text: string) => void,
+  complain: (text: string) => void,
+): Promise<number> {
+  const options = read(args)
+  if (options === 'help') {
+    say(USAGE)
+    return 0
+  }
+  if (options === null) {
+    complain(USAGE)
+    return 2
+  }
+  if (options.mutants) return judgeAll(options, say)
+  const summary = await simulate(options)
+  say(`${options.json ? JSON.stringify(summary) : await textOf(summary)}\n`)
+  return summary.violations.length > 0 ? 1 : 0
+}
+
+async function judgeAll(
+  { schedules, seed, scenario, json }: Options,
+  say: (text: string) => void,
+): Promise<number> {
+  const verdicts: Verdict[] = []
+  for (const mutant of MUTANTS) {
+    if (scenario !== null && mutant.scenario !== scenario) continue
+    const verdict = await judge(mutant, { first: seed, count: schedules })
+    verdicts.push(verdict)
+    if (!json) say(`${verdictLine(verdict)}\n`)
+  }
+  const caught = verdicts.filter((verdict) => verdict.caught !== false).length
+  if (json) say(`${JSON.stringify({ mutants: verdicts })}\n`)
+  else say(`${caught} of ${verdicts.length} caught\n`)
+  return caught === verdicts.length ? 0 : 1
+}

@@ -1,0 +1,94 @@
+/**
+ * Looks at every lease after each event of its process.
+ *
+ * Asking a lease for its validity makes it notice its own end. So it is asked only while its last
+ * answer says that it is valid still, or when it should long have noticed by itself. What the look
+ * changes is that a step of the wall clock may bring a renewal forward, as any look of the holder's does.
+ */
+import type { Lease } from '../core/lease.ts'
+import type { HeldRecord, History } from './history.ts'
+import type { Process } from './process.ts'
+
+/** A lease that has not noticed its end by then, its process running, is asked. */
+const PATIENCE_MS = 60
+
+interface Watched {
+  readonly lease: Lease
+  readonly signal: AbortSignal
+  readonly process: Process
+  readonly record: HeldRecord
+  isOver: boolean
+}
+
+export class Observer {
+  readonly #history: History
+  readonly #watched: Watched[] = []
+
+  constructor(history: History) {
+    this.#history = history
+  }
+
+  granted(process: Process, lease: Lease): HeldRecord {
+    const nowMs = process.scheduler.nowMs
+    const record: HeldRecord = {
+      process: process.name,
+      lockName: lease.lockName,
+      token: lease.fencingToken,
+      beganAtMs: process.bornAtMs.get(lease.owner) ?? nowMs,
+      heldFromMs: nowMs,
+      validUntilMs: nowMs + lease.remainingMs() / process.rate,
+      isRevived: false,
+      signalLateMs: 0,
+    }
+    this.#history.held.push(record)
+    this.#watched.push({ lease, signal: lease.signal, process, record, isOver: false })
+    return record
+  }
+
+  /** The holder gives it back, in this very event. */
+  released(record: HeldRecord, nowMs: number): void {
+    record.validUntilMs = Math.min(record.validUntilMs, nowMs)
+    const place = this.#watched.findIndex((watched) => watched.record === record)
+    if (place >= 0) this.#watched.splice(place, 1)
+  }
+
+  look(nowMs: number): void {
+    for (const watched of this.#watched) {
+      const { process, record } = watched
+      if (process.isDead) record.validUntilMs = Math.min(record.validUntilMs, nowMs)
+      else if (process.isAwake) this.#look(watched, nowMs)
+    }
+  }
+
+  #look(watched: Watched, nowMs: number): void {
+    const { lease, signal, process, record } = watched
+    if (watched.isOver) {
+      if (lease.isHeld) record.isRevived = true
+      return
+    }
+    if (signal.aborted) {
+      watched.isOver = true
+      // Its holder was told in this event, and is told nothing else by a look at it.
+      const knewAtMs = Math.min(record.validUntilMs, nowMs)
+      this.#noteLate(watched, nowMs)
+      record.validUntilMs = knewAtMs
+      return
+    }
+    if (nowMs < record.validUntilMs) {
+      record.validUntilMs = nowMs + lease.remainingMs() / process.rate
+      return
+    }
+    const overForMs = nowMs - Math.max(record.validUntilMs, process.awakeSinceMs)
+    if (overForMs < PATIENCE_MS) return
+    this.#noteLate(watched, nowMs)
+    watched.isOver = true
+    if (lease.isHeld) record.isRevived = true
+  }
+
+  /** A sleep of the machine moves timers by as long as it took: then only `assertValid` is right. */
+  #noteLate({ process, record }: Watched, nowMs: number): void {
+    if (process.wasSuspended) return
+    const fromMs = Math.max(record.validUntilMs, process.awakeSinceMs)
+    record.signalLateMs = Math.max(record.signalLateMs, nowMs - fromMs)
+  }
+}

@@ -1,0 +1,72 @@
+/** Runs many schedules, and tells what came of them. */
+import type { Invariant } from './invariants.ts'
+import type { Verdict } from './mutate.ts'
+import { SCENARIOS, type ScenarioName } from './scenarios.ts'
+import { runSchedule } from './world.ts'
+
+export type Broken = Readonly<{ seed: number; scenario: ScenarioName; invariant: Invariant }>
+
+export interface Summary {
+  readonly schedules: number
+  readonly events: number
+  /** Leases that a holder was given. */
+  readonly acquisitions: number
+  /** One for each invariant of a schedule that is broken. */
+  readonly violations: readonly Broken[]
+}
+
+export type Asked = Readonly<{
+  schedules: number
+  /** The first; each schedule takes the next one. */
+  seed: number
+  /** Null: all in turn. */
+  scenario: ScenarioName | null
+}>
+
+/** Enough to see a pattern; a bug that breaks every schedule need not be shown by each of them. */
+const BROKEN_MAX = 20
+
+export async function simulate({ schedules, seed, scenario }: Asked): Promise<Summary> {
+  const names = Object.keys(SCENARIOS) as ScenarioName[]
+  const violations: Broken[] = []
+  let count = 0
+  let events = 0
+  let acquisitions = 0
+  while (count < schedules && violations.length < BROKEN_MAX) {
+    const name = scenario ?? (names[count % names.length] as ScenarioName)
+    const own = seed + count
+    const outcome = await runSchedule(own, name)
+    count += 1
+    events += outcome.events
+    acquisitions += outcome.history.held.length
+    const broken = new Set(outcome.violations.map(({ invariant }) => invariant))
+    for (const invariant of broken) violations.push({ seed: own, scenario: name, invariant })
+  }
+  return { schedules: count, events, acquisitions, violations }
+}
+
+export function replayCommand({ seed, scenario }: Broken): string {
+  return `npm run -s sim -- --scenario ${scenario} --seed ${seed} --schedules 1`
+}
+
+/** For people: the first broken schedule in full, the others in a line each. */
+export async function textOf(summary: Summary): Promise<string> {
+  const { schedules, events, acquisitions, violations } = summary
+  const lines = [
+    `${schedules} schedules, ${events} events, ${acquisitions} acquisitions, ` +
+      `${violations.length} violations`,
+  ]
+  const [first] = violations
+  if (first === undefined) return lines[0] as string
+  const replayed = await runSchedule(first.seed, first.scenario, true)
+  lines.push('', `seed ${first.seed}, scenario ${first.scenario}:`)
+  lines.push(...replayed.violations.map(({ invariant, what }) => `  ${invariant}: ${what}`))
+  lines.push('', '   time ms who   what', ...replayed.trace, '', 'Replay:')
+  lines.push(...violations.map((one) => `  ${one.invariant}  ${replayCommand(one)}`))
+  return lines.join('\n')
+}
+
+export function verdictLine({ name, caught, seed, invariant }: Verdict): string {
+  if (caught === false) return `${name.padEnd(26)} LIVES`
+  return `${name.padEnd(26)} caught by ${caught}, seed ${seed}, ${invariant}`
+}
