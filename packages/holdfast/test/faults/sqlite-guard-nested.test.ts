@@ -56,6 +56,24 @@ describe.each(sqliteDrivers())('a guarded call inside another one, by $name,', (
     expect(seen).toEqual([null, 'applied'])
   })
 
+  // `check` rolled back what the application had open, whose later statements then were applied one by one.
+  it('or in a transaction that the application has open is refused, a check too, and leaves it as it is', async () => {
+    const { db, guard } = await stand.open()
+    db.exec("BEGIN; INSERT INTO written VALUES ('own', 'x', NULL, NULL, NULL, NULL, NULL)")
+    const calls = [
+      () => guard.check(),
+      () => guard.transaction(fenced('a', 5n), () => 'applied'),
+      () => guard.claim(fenced('a', 5n)),
+    ]
+    for (const call of calls) {
+      await expect(call()).rejects.toMatchObject({ code: 'BACKEND_UNAVAILABLE', why: 'down' })
+    }
+    db.exec('COMMIT')
+    const row = db.prepare("SELECT value FROM written WHERE id = 'own'").get()
+    expect(row).toMatchObject({ value: 'x' })
+    await expect(guard.check()).resolves.toMatchObject({ problems: [] })
+  })
+
   it('that was left behind by one that has ended is served', async () => {
     let left: Promise<unknown> = Promise.resolve()
     let begin = (): void => undefined

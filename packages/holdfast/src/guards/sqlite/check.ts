@@ -7,7 +7,7 @@ import { columnsDdl, columnsOf, missingColumns, readTable } from './columns.ts'
 import { problemsOf, tableFacts } from './migrate.ts'
 import { alone, bounded, type Parts } from './parts.ts'
 import { ddlOf, fencesTable } from './schema.ts'
-import { pragma } from './settings.ts'
+import { pragma, refuseTransaction } from './settings.ts'
 
 /** What `check` found. */
 export interface SqliteCheck {
@@ -67,6 +67,8 @@ function findings<Db extends SqliteDatabase>(
 
 /** Takes the write lock for a moment, and writes nothing. */
 function isReadOnly(db: SqliteDatabase): boolean {
+  // Of whoever has one open, it would be the end.
+  refuseTransaction(db)
   try {
     db.exec('BEGIN IMMEDIATE')
     return Number(pragma(db, 'query_only')) === 1

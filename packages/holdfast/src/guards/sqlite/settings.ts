@@ -16,12 +16,7 @@ const known = new WeakMap<SqliteDatabase, GuardSettings['synchronous']>()
  * @throws BackendUnavailableError, InvalidArgumentError.
  */
 export function prepareConnection(db: SqliteDatabase, { synchronous }: GuardSettings): void {
-  if (isInTransaction(db)) {
-    const what =
-      'the connection is inside a transaction that the guard did not begin: give the guard a ' +
-      'connection of its own, or the transaction to guard.claim(lease, db)'
-    throw new BackendUnavailableError('down', what)
-  }
+  refuseTransaction(db)
   if (known.get(db) === synchronous) return
   const journal = pragma(db, 'main.journal_mode')
   if (String(journal) === 'off') {
@@ -34,6 +29,15 @@ export function prepareConnection(db: SqliteDatabase, { synchronous }: GuardSett
     db.exec('PRAGMA main.synchronous = FULL')
   }
   known.set(db, synchronous)
+}
+
+/** @throws BackendUnavailableError inside a transaction of somebody else, which must not be ended here. */
+export function refuseTransaction(db: SqliteDatabase): void {
+  if (!isInTransaction(db)) return
+  const what =
+    'the connection is inside a transaction that the guard did not begin: give the guard a ' +
+    'connection of its own, or the transaction to guard.claim(lease, db)'
+  throw new BackendUnavailableError('down', what)
 }
 
 export function pragma(db: SqliteDatabase, name: string): unknown {
