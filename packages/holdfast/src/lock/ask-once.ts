@@ -20,7 +20,11 @@ export function askOnce(context: Context, lockName: string, settings: Settings):
         end()
         resolve(answer)
         if (answer.kind === 'granted') return
-        emitter.emit('refused', { lockName, waitedMs: seams.nowMs() - startedAtMs })
+        try {
+          emitter.emit('refused', { lockName, waitedMs: seams.nowMs() - startedAtMs })
+        } catch {
+          // A caller's clock threw, and the caller has its answer.
+        }
       },
       failed: (error) => {
         end()

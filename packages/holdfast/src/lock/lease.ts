@@ -170,12 +170,16 @@ export class HeldLease implements Lease, StaleListener {
   }
 
   release(): Promise<Ended> {
-    if (this.#release === null) {
-      this.#release = this.#end()
-      // The event tells of a failure; a caller that does not wait must not end the process.
-      this.#release.catch(ignore)
+    const release = this.#release ?? started(() => this.#end())
+    // The event tells of a failure; a caller that does not wait must not end the process.
+    release.catch(ignore)
+    if (this.#state === 'held') {
+      // A caller's clock threw. Who releases has stopped: what is not renewed ends by itself.
+      this.#watchdog.stop()
+      return release
     }
-    return this.#release
+    this.#release = release
+    return release
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

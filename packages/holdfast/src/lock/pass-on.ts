@@ -108,8 +108,7 @@ async function passOn(
   const { lockName } = grant
   const { handOver } = backend
   assert(handOver !== undefined, 'only a backend that can hand over is asked to')
-  const { startedAtMs } = next
-  const asked = ask(context, lockName, next.settings, { waits: true, startedAtMs })
+  const asked = askFor(context, lockName, next)
   const { owner, ttlMs } = asked.request
   let result: HandOverResult
   try {
@@ -136,6 +135,18 @@ async function passOn(
   onHandedOver?.()
   deliver(context, asked, result.grant, next)
   return 'released'
+}
+
+/** The request of the next holder. */
+function askFor(context: Context, lockName: string, next: Contender): Asked {
+  const { settings, startedAtMs } = next
+  try {
+    return ask(context, lockName, settings, { waits: true, startedAtMs })
+  } catch (error) {
+    // A caller's clock threw: the line must not wait for somebody who was taken out of it.
+    context.waits.putBack(next, 'failed')
+    throw error
+  }
 }
 
 const ANSWERS: ReadonlySet<unknown> = new Set(['handed-over', 'freed', 'not-held'])

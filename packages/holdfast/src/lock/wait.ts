@@ -76,10 +76,15 @@ export class Waits {
       const { waitMs, signal } = settings
       // First, because it sends the request: the rest is done while the store works.
       const attempt = this.#stand(contender)
-      // An attempt that ends sooner by itself needs no second timer.
-      if (attempt === null || attempt.timeoutMs > waitMs) this.#bound(contender)
-      if (signal) {
-        contender.unlisten = onAbort(signal, () => this.#leave(contender, signal.reason))
+      try {
+        // An attempt that ends sooner by itself needs no second timer.
+        if (attempt === null || attempt.timeoutMs > waitMs) this.#bound(contender)
+        if (signal) {
+          contender.unlisten = onAbort(signal, () => this.#leave(contender, signal.reason))
+        }
+      } catch (error) {
+        // A caller's clock threw: whoever is told of that must not be granted anything later.
+        this.#leave(contender, error)
       }
     })
   }
@@ -112,13 +117,15 @@ export class Waits {
     fresh.append(contender)
     // Before the lease is looked at: that may end it, and whoever is told may ask for the name too.
     this.#lines.set(lockName, fresh)
-    const local = held.get(lockName)
-    // Q4.
-    if (local?.isHeld) {
-      fresh.progress.note(local.fencingToken, seams.nowMs())
-      fresh.askAt(seams.nowMs() + this.#pollMs(null))
-    }
-    this.#serve(fresh)
+    this.#guarded(fresh, () => {
+      const local = held.get(lockName)
+      // Q4.
+      if (local?.isHeld) {
+        fresh.progress.note(local.fencingToken, seams.nowMs())
+        fresh.askAt(seams.nowMs() + this.#pollMs(null))
+      }
+      this.#next(fresh)
+    })
     return fresh.attempt
   }
 
@@ -136,13 +143,11 @@ export class Waits {
   grantTaken(contender: Contender, lease: HeldLease): void {
     const line = this.#lines.get(contender.lockName)
     if (line) {
-      const { seams } = this.#context()
       line.taken = null
       line.mayHavePlace = false
-      line.progress.note(lease.fencingToken, seams.nowMs())
-      line.askAt(seams.nowMs() + this.#pollMs(null))
     }
     this.#grant(contender, lease)
+    if (line) this.#guarded(line, () => this.#waitFor(line, lease))
   }
 
   /** `freed`: the store let another process through. `failed`: nobody knows who has it. */
@@ -159,7 +164,7 @@ export class Waits {
     }
     const delayMs =
       why === 'ended' ? 0 : why === 'freed' ? this.#freedDelayMs() : ERROR_DELAY_MS_FIRST
-    line.askAt(seams.nowMs() + delayMs)
+    this.#guarded(line, () => line.askAt(seams.nowMs() + delayMs))
   }
 
   /** A lease of this process on that name is over: its own line need not wait for a poll. */
@@ -288,12 +293,9 @@ export class Waits {
     if (answer.kind === 'granted') {
       line.refusal = null
       line.mayHavePlace = false
-      // For whoever stands behind it.
-      if (line.last !== head) {
-        line.progress.note(answer.lease.fencingToken, seams.nowMs())
-        line.askAt(seams.nowMs() + this.#pollMs(null))
-      }
-      return this.#grant(head, answer.lease)
+      this.#grant(head, answer.lease)
+      if (line.first !== null) this.#waitFor(line, answer.lease)
+      return
     }
     this.#bound(head)
     line.refusal = answer
@@ -304,6 +306,13 @@ export class Waits {
     })
     line.askAt(line.missedWake ? seams.nowMs() : seams.nowMs() + this.#pollMs(answer))
     if (!this.#context().held.get(line.lockName)) this.#listen(line)
+  }
+
+  /** For whoever stands behind a holder of this process, who has its lease already. */
+  #waitFor(line: Line, { fencingToken }: HeldLease): void {
+    const { seams } = this.#context()
+    line.progress.note(fencingToken, seams.nowMs())
+    line.askAt(seams.nowMs() + this.#pollMs(null))
   }
 
   /** Keeps one wake-up open for the line. */

@@ -151,15 +151,21 @@ export class Watchdog {
     const restMs = lease.remainingAt(startedAt)
     if (restMs === 0) return
     if (this.#deadline === null) this.#armDeadline(restMs, startedAt.nowMs)
-    this.renewNow(lease.timing.ttlMs, true).then(
+    const renewal = this.renewNow(lease.timing.ttlMs, true).then(
       () => this.#next(this.#paceMs(), startedAt),
       (error: LockError) => {
         if (!lease.isHeld) return
-        const { lockName, fencingToken } = lease
-        this.#context.emitter.emit('renewal-failed', { lockName, fencingToken, error })
+        this.#tellFailed(error)
         this.#next(this.#retryMs(), instant(this.#context.seams))
       },
     )
+    // A caller's clock threw, so that nothing is planned: the deadline ends the lease in time.
+    renewal.catch((error) => this.#tellFailed(asLockError(error, 'renewal')))
+  }
+
+  #tellFailed(error: LockError): void {
+    const { lockName, fencingToken } = this.#lease
+    this.#context.emitter.emit('renewal-failed', { lockName, fencingToken, error })
   }
 
   /** The next renewal, counted from when this one started, unless one was planned meanwhile. */
