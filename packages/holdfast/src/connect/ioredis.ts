@@ -1,7 +1,13 @@
 /** Clients of ioredis 5 and 6 for locks, with the settings that docs/backends/redis.md advises. */
 import type { RedisClient } from '../clients/redis.ts'
 import type { Connection } from './redis.ts'
-import { CONNECT_ATTEMPT_MS, KEEP_ALIVE_MS, SENTINEL_MS, SILENCE_MS } from './redis-settings.ts'
+import {
+  CONNECT_ATTEMPT_MS,
+  DISCONNECT_MS,
+  KEEP_ALIVE_MS,
+  SENTINEL_MS,
+  SILENCE_MS,
+} from './redis-settings.ts'
 import type { RedisTarget } from './redis-target.ts'
 
 type Client = RedisClient & {
@@ -44,6 +50,7 @@ function shared({ credentials, tls }: RedisTarget): Record<string, unknown> {
     connectTimeout: CONNECT_ATTEMPT_MS,
     keepAlive: KEEP_ALIVE_MS,
     socketTimeout: SILENCE_MS,
+    disconnectTimeout: DISCONNECT_MS,
     ...(tls === null ? {} : { tls }),
   }
 }

@@ -12,5 +12,10 @@ export const KEEP_ALIVE_MS = 5000
 export const SILENCE_MS = 10_000
 /** node-redis counts silence also where nothing was asked, so that something must be. */
 export const PING_MS = 4000
+/**
+ * From the end of a connection to the moment when it is given up although the server has not closed its
+ * side. ioredis keeps the process running for so long, also where the server is gone.
+ */
+export const DISCONNECT_MS = 300
 /** For a question to a Sentinel: ioredis would wait for one that hangs, also after it was ended. */
 export const SENTINEL_MS = 2000

@@ -127,6 +127,28 @@ describe('a process', () => {
     })
   })
 
+  // The accident: a service stops because its Redis has gone, and stays for 2 s longer than close()
+  // takes, which its platform answers with SIGKILL.
+  it.each(['SIGSTOP', 'SIGKILL'])('ends soon after close() when Redis got %s', async (signal) => {
+    const doomed = await startRedis()
+    ends.push(() => doomed.stop())
+    const child = children.run(`
+import { connectWith } from './dist/connect/connect.js'
+const load = async () => ({ module: await import(${moduleUrl('ioredis')}) })
+const url = 'redis://127.0.0.1:${doomed.port}'
+const locks = await connectWith({ load, version: () => '6.0.0' }, url)
+await locks.using('k', async () => {})
+process.kill(${doomed.pid}, '${signal}')
+await locks.acquire('k', { waitMs: 300 }).catch(() => {})
+await locks.close()
+const closedAtMs = performance.now()
+process.on('exit', () => console.log(performance.now() - closedAtMs))
+    `)
+    const { code, stdout, stderr } = await child.ended
+    expect([code, stderr]).toEqual([0, ''])
+    expect(Number(stdout)).toBeLessThan(1900)
+  })
+
   // B032: the error of a renewal in a timer had no owner, and ended the process.
   it('outlives its store, without any listener, and is told by signal and by using', async () => {
     const doomed = await startRedis()
