@@ -76,7 +76,11 @@ export function createLocksWith<C extends Capabilities>(
   const { tryAcquire, renew, release, cancel, capabilities } = (backend ?? {}) as Partial<Backend>
   const isBackend = [tryAcquire, renew, release, cancel].every((one) => typeof one === 'function')
   if (!isBackend || typeof capabilities?.ttlMsMin !== 'number') {
-    throw new InvalidArgumentError('backend', backend, 'a backend, such as redisBackend(client)')
+    throw new InvalidArgumentError(
+      'backend',
+      backend,
+      'a backend, such as redisBackend(client); of a URL connect() makes locks',
+    )
   }
   return new Engine(seams, backend, new OptionReader(backend.capabilities, defaults, ttlMsFloor))
 }

@@ -15,8 +15,9 @@ export function tableReport(
   widthMax: number = Number.POSITIVE_INFINITY,
 ): string {
   const table = tableOf(result.arms, metrics)
+  const lanes = result.lanes === 1 ? 'one round' : `${result.lanes} rounds`
   const lines = [
-    `${result.name} ${result.verdict}; ${result.lanes} rounds at once${timingText(result.arms)}`,
+    `${result.name} ${result.verdict}; ${lanes} at once${timingText(result.arms)}`,
     ...redrawnLines(result.arms),
     ...result.arms.flatMap((arm) => remarks(arm, result.rounds)),
     // The whole of it is on stderr.
