@@ -2,7 +2,7 @@
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type RedisServer, startRedis } from '../../../cli/src/lab/servers/index.ts'
-import { MODELLED_SCRIPTS } from '../../src/sim/node/scripts/index.ts'
+import { MODELLED_SCRIPTS, SCRIPT_MODELS } from '../../src/sim/node/scripts/index.ts'
 import { runDifferential } from '../support/redis-differential/run.ts'
 import { Server } from '../support/redis-differential/server.ts'
 
@@ -49,7 +49,13 @@ describe('the model of a Redis node', () => {
   // The accident: the simulation proves an algorithm right on a server that does not exist.
   it('does in 50,000 random steps what a real Redis does, in replies, keys and messages', async () => {
     await server.open(MODELLED_SCRIPTS, ({ lua }) => lua)
-    const outcome = await runDifferential({ redis, server, seed: SEED, steps: STEPS })
+    const outcome = await runDifferential({
+      redis,
+      server,
+      models: SCRIPT_MODELS,
+      seed: SEED,
+      steps: STEPS,
+    })
     expect(outcome.difference).toBe(null)
     expect(outcome.steps).toBeGreaterThanOrEqual(STEPS)
     expect(outcome.ended).toBeGreaterThan(100)

@@ -13,15 +13,17 @@ import { type Bytes, toBytes, toText } from '../../../src/sim/node/bytes.ts'
 import { type Entry, KeySpace } from '../../../src/sim/node/keyspace.ts'
 import { decoded } from '../../../src/sim/node/node.ts'
 import { ReplyError, ScriptRun } from '../../../src/sim/node/script-run.ts'
-import { SCRIPT_MODELS } from '../../../src/sim/node/scripts/index.ts'
+import type { ScriptModel } from '../../../src/sim/node/scripts/model.ts'
 import type { Seen, SeenKey } from './server.ts'
 import type { Step } from './steps.ts'
 
 const SLACK_MS = 5
 const FIELDS_PER_LOCK = 5
 
-/** What goes for the server while a step is done. */
+/** What goes for the server while a step is done, and what it is compared with. */
 export interface Condition {
+  /** By the SHA-1 of the script as it is shipped. */
+  readonly models: ReadonlyMap<string, ScriptModel>
   readonly runId: string
   readonly isReadOnly: boolean
   readonly isOutOfMemory: boolean
@@ -75,7 +77,7 @@ function perform(keys: KeySpace, step: Step, nowUs: number, condition: Condition
     published.push(toText(channel))
   }
   const run = new ScriptRun({ ...condition, keys, nowUs, publish })
-  const model = SCRIPT_MODELS.get(step.script.sha1)
+  const model = condition.models.get(step.script.sha1)
   if (model === undefined) throw new Error(`${step.script.name} has no model`)
   try {
     const reply = decoded(model(run, step.keys.map(toBytes), step.args.map(toBytes)))

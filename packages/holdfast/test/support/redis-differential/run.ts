@@ -3,6 +3,7 @@
 import type { Redis } from 'ioredis'
 import type { RedisScript } from '../../../src/clients/redis.ts'
 import { KeySpace } from '../../../src/sim/node/keyspace.ts'
+import type { ScriptModel } from '../../../src/sim/node/scripts/model.ts'
 import { judge } from './judge.ts'
 import type { Seen, Server } from './server.ts'
 import { Drawing, type Step } from './steps.ts'
@@ -17,6 +18,7 @@ export interface DifferentialOptions {
   /** A connection that is used for nothing else; the server has nothing else to do either. */
   readonly redis: Redis
   readonly server: Server
+  readonly models: ReadonlyMap<string, ScriptModel>
   readonly seed: number
   /** How many steps at most. */
   readonly steps: number
@@ -40,7 +42,7 @@ interface Lane {
 }
 
 export async function runDifferential(options: DifferentialOptions): Promise<Outcome> {
-  const { redis, server, seed, steps } = options
+  const { redis, server, models, seed, steps } = options
   await server.clear()
   const runId = await server.runId()
   const lanes = Array.from({ length: DATABASES }, (_, index): Lane => {
@@ -56,7 +58,7 @@ export async function runDifferential(options: DifferentialOptions): Promise<Out
     const seen = await server.run(drawn, weather !== 'out of memory')
     await make(redis, 'calm', weather)
     const isReadOnly = weather === 'read-only'
-    const condition = { runId, isReadOnly, isOutOfMemory: weather === 'out of memory' }
+    const condition = { models, runId, isReadOnly, isOutOfMemory: weather === 'out of memory' }
     for (const [index, lane] of lanes.entries()) {
       const [step, one] = [drawn[index] as Step, seen[index] as Seen]
       lane.history.push(textOf(step))

@@ -41,6 +41,6 @@ export const admit: ScriptModel = (run, [marker = ''], [inc = '', longestMs = ''
   if (found.state === 'voting') return 1
   const isTheOneWaitedFor = found.inc === inc && found.longestMs === longestMs
   if (found.state !== 'waiting' || !isTheOneWaitedFor) return 0
-  write(run, marker, ['voting', inc, longestMs])
+  write(run, marker, ['voting', found.inc, found.longestMs ?? ''])
   return 1
 }

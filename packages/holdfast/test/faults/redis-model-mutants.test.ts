@@ -1,0 +1,109 @@
+/** Whether the comparison of a Redis with its model finds bugs, and the same ones on both sides. */
+import {
+  cpSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { Redis } from 'ioredis'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type RedisServer, startRedis } from '../../../cli/src/lab/servers/index.ts'
+import type { RedisScript } from '../../src/clients/redis.ts'
+import { MODELLED_SCRIPTS, SCRIPT_MODELS } from '../../src/sim/node/scripts/index.ts'
+import type { ScriptModel } from '../../src/sim/node/scripts/model.ts'
+import { NODE_MUTANTS, type Patch } from '../support/node-mutants.ts'
+import { runDifferential } from '../support/redis-differential/run.ts'
+import { Server } from '../support/redis-differential/server.ts'
+
+/** That of the comparison itself, so that what is found here is found there. */
+const SEED = 1
+const STEPS = 50_000
+/** Enough for a mutant of the model that is another bug than that of the Lua text. */
+const STEPS_TOGETHER = 1000
+const ROOT = new URL('../../../../', import.meta.url)
+/** What the models import besides themselves. */
+const SHARED = ['backends', 'clients', 'core']
+
+let started: RedisServer
+let redis: Redis
+let server: Server
+let folder: string
+
+beforeAll(async () => {
+  started = await startRedis()
+  redis = new Redis(started.port, '127.0.0.1')
+  server = new Server(redis)
+  folder = mkdtempSync(join(tmpdir(), 'holdfast-mutants-'))
+})
+
+afterAll(async () => {
+  server?.close()
+  redis?.disconnect()
+  await started?.stop()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+const mutants = NODE_MUTANTS.map((mutant) => [mutant.name, mutant] as const)
+
+describe('a bug on the side of a Redis node', () => {
+  // The accident: the source changes, a patch matches nothing, and its bug is taken for caught.
+  it.each(mutants)('is patched in where its text stands once: %s', (_, { lua, model }) => {
+    const scripts = new URL('packages/holdfast/src/backends/redis/scripts/', ROOT)
+    const texts = readdirSync(scripts).map((file) => sourceOf(new URL(file, scripts)))
+    expect(placesOf(lua.text, texts.join('\n'))).toBe(1)
+    for (const { file, text, replacement } of [lua, model]) {
+      expect(placesOf(text, sourceOf(new URL(file, ROOT)))).toBe(1)
+      expect(replacement).not.toBe(text)
+    }
+  })
+
+  it.each(mutants)('is found in the Lua text: %s', async (_, { lua }) => {
+    await server.open(MODELLED_SCRIPTS, (script) => patched(script, lua))
+    const given = { redis, server, models: SCRIPT_MODELS, seed: SEED, steps: STEPS }
+    const outcome = await runDifferential(given)
+    expect(outcome.difference).toMatch(/^seed 1, database \d+, step \d+: /)
+  })
+
+  // The accident: the two are different bugs, and the simulation catches one that no script could have.
+  it.each(mutants)('is the same in the model: %s', async (name, { lua, model }) => {
+    await server.open(MODELLED_SCRIPTS, (script) => patched(script, lua))
+    const models = await patchedModels(join(folder, name.replaceAll(' ', '-')), model)
+    const given = { redis, server, models, seed: SEED, steps: STEPS_TOGETHER }
+    expect((await runDifferential(given)).difference).toBe(null)
+  })
+})
+
+function sourceOf(url: URL): string {
+  return readFileSync(url, 'utf8')
+}
+
+function placesOf(text: string, source: string): number {
+  return source.split(text).length - 1
+}
+
+/** Some scripts contain the text of another file. */
+function patched({ lua }: RedisScript, { text, replacement }: Patch): string {
+  return lua.replaceAll(text, () => replacement)
+}
+
+async function patchedModels(
+  copy: string,
+  { file, text, replacement }: Patch,
+): Promise<ReadonlyMap<string, ScriptModel>> {
+  const source = fileURLToPath(new URL('packages/holdfast/src/', ROOT))
+  cpSync(join(source, 'sim'), join(copy, 'src/sim'), { recursive: true })
+  for (const part of SHARED) symlinkSync(join(source, part), join(copy, 'src', part))
+  const place = join(copy, file.replace('packages/holdfast/', ''))
+  writeFileSync(
+    place,
+    readFileSync(place, 'utf8').replace(text, () => replacement),
+  )
+  const module = await import(join(copy, 'src/sim/node/scripts/index.ts'))
+  return module.SCRIPT_MODELS
+}
