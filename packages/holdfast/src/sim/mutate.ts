@@ -36,9 +36,9 @@ export async function judge(
   mutant: Mutant,
   seeds: Readonly<{ first: number; count: number }>,
 ): Promise<Verdict> {
-  const folder = mkdtempSync(join(tmpdir(), 'holdfast-mutant-'))
-  try {
-    const run = await compiled(mutant, folder)
+  return withMutant(mutant, async (folder) => {
+    const world = await import(pathToFileURL(join(folder, 'world.js')).href)
+    const run: typeof runSchedule = world.runSchedule
     for (let seed = seeds.first; seed < seeds.first + seeds.count; seed++) {
       const { violations } = await run(seed, mutant.scenario)
       const [first] = violations
@@ -46,12 +46,24 @@ export async function judge(
       return { name: mutant.name, caught: 'simulation', seed, invariant: first.invariant }
     }
     return { name: mutant.name, caught: false, seed: null, invariant: null }
+  })
+}
+
+/** @param use Is given the folder of the compiled simulation. */
+export async function withMutant<T>(
+  mutant: Mutant,
+  use: (folder: string) => Promise<T>,
+): Promise<T> {
+  const folder = mkdtempSync(join(tmpdir(), 'holdfast-mutant-'))
+  try {
+    await compile(mutant, folder)
+    return await use(join(folder, 'dist/sim'))
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }
 }
 
-async function compiled(mutant: Mutant, folder: string): Promise<typeof runSchedule> {
+async function compile(mutant: Mutant, folder: string): Promise<void> {
   cpSync(SOURCE, join(folder, 'src'), { recursive: true })
   writeFileSync(join(folder, 'src', mutant.file), patched(readSource(mutant), mutant))
   writeFileSync(join(folder, 'package.json'), '{"type": "module"}\n')
@@ -68,6 +80,4 @@ async function compiled(mutant: Mutant, folder: string): Promise<typeof runSched
   writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify(config))
   const compiler = join(ROOT, 'node_modules/typescript/bin/tsc')
   await promisify(execFile)(process.execPath, [compiler, '-p', folder], { timeout: COMPILE_MS_MAX })
-  const world = await import(pathToFileURL(join(folder, 'dist/sim/world.js')).href)
-  return world.runSchedule
 }

@@ -1,6 +1,8 @@
+import { execFile } from 'node:child_process'
+import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { MUTANTS, type Mutant } from '../../../src/sim/mutants.ts'
-import { judge, patched, readSource } from '../../../src/sim/mutate.ts'
+import { judge, patched, readSource, withMutant } from '../../../src/sim/mutate.ts'
 
 const PATIENCE_MS = 300_000
 /** The rarest of them needed 136 when it was put here. */
@@ -45,3 +47,35 @@ it('a change that is no bug is not caught', { timeout: PATIENCE_MS }, async () =
   const verdict = await judge(harmless, { first: 1, count: 20 })
   expect(verdict).toEqual({ name: 'harmless', caught: false, seed: null, invariant: null })
 })
+
+// A violation that does not fail the run that found it is read by nobody.
+it('a violation ends the program with 1, its trace and its replay', {
+  timeout: PATIENCE_MS,
+}, async () => {
+  const mutant = MUTANTS.find(({ name }) => name === 'releaseOfAnyone') as Mutant
+  await withMutant(mutant, async (folder) => {
+    const text = await ended(folder, '--scenario', 'nominal', '--schedules', '30')
+    expect(text.code).toBe(1)
+    expect(text.out).toMatch(
+      /^\d+ schedules, .*, [1-9]\d* violations\n\nseed \d+, scenario nominal:\n {2}I\d: /,
+    )
+    const replay = /npm run -s sim -- (--scenario nominal --seed \d+ --schedules 1)/
+    const words = replay.exec(text.out)?.[1] ?? ''
+    expect(words).not.toBe('')
+    const again = await ended(folder, ...words.split(' '), '--json')
+    expect(again.code).toBe(1)
+    const { schedules, violations } = JSON.parse(again.out)
+    expect(schedules).toBe(1)
+    expect(violations[0]).toMatchObject({ scenario: 'nominal', seed: expect.any(Number) })
+    expect(violations[0].invariant).toMatch(/^I[1-6]$/)
+  })
+})
+
+function ended(folder: string, ...args: string[]): Promise<{ code: number; out: string }> {
+  return new Promise((resolve) => {
+    const options = { maxBuffer: 50_000_000 }
+    execFile(process.execPath, [join(folder, 'cli.js'), ...args], options, (error, out) => {
+      resolve({ code: Number(error?.code ?? 0), out })
+    })
+  })
+}
