@@ -116,11 +116,14 @@ function whyNot(name: DriverName, error: unknown): Failure {
   // As Node, a bundler and Yarn say it; of another package it means that this one is broken.
   const isMissing = new RegExp(`['"]${name}['"]|tried to access ${name} `).test(String(message))
   if (isMissing) return { why: `${name} is not installed`, remedy: install }
+  if (typeof code === 'string') {
+    return { why: `${name} is installed but does not load (${code})`, remedy: repair }
+  }
   // Package managers that run no scripts leave it without; so does a bundle.
   const isHalf = String(message).startsWith('Could not locate the bindings file')
-  const detail = typeof code === 'string' ? code : 'no code'
-  const words = isHalf ? 'its compiled part is not there' : detail
-  return { why: `${name} is installed but does not load (${words})`, remedy: repair }
+  const words = isHalf ? 'its compiled part is not there' : 'no code'
+  const remedy = `${repair} (in a bundle, leave it external)`
+  return { why: `${name} is installed but does not load (${words})`, remedy }
 }
 
 function checkMajor(name: DriverName, version: string | null): void {

@@ -67,7 +67,7 @@ it('one that is there and does not load is told apart, by its code alone', async
   )
   const notBuilt = new Error('Could not locate the bindings file. Tried:\n → /secret/path')
   expect(await chosen(installed({ 'better-sqlite3': notBuilt }), SQLITE, undefined)).toMatch(
-    /better-sqlite3 is installed but does not load \(its compiled part is not there\), this Node has no node:sqlite; run: npm rebuild better-sqlite3, or use Node 22\.13 or newer$/,
+    /better-sqlite3 is installed but does not load \(its compiled part is not there\), this Node has no node:sqlite; run: npm rebuild better-sqlite3 \(in a bundle, leave it external\), or use Node 22\.13 or newer$/,
   )
   expect(await chosen(broken, REDIS, 'ioredis')).toContain('ioredis is installed but does not load')
 })
