@@ -17,8 +17,9 @@ import { CLOCK_GRAIN_MS, type Host, isDead } from './host.ts'
 const HEARTBEAT_MS = 2000
 /** With less left, the heartbeat is renewed: what is left suffices until the next ask. */
 const RENEW_BELOW_MS = 1500
-/** More dead ones in one queue are passed over by the next who asks. */
-const PASSED_OVER_MAX = 64
+/** Places that are looked at together, and how often: some milliseconds, and more than processes wait. */
+const PAGE = 64
+const PAGES_MAX = 16
 /** What was kept this short a time ago is not written again. */
 const KEEP_BELOW_MS = 1750
 /** Some milliseconds of work; more places than these are written for themselves. */
@@ -100,11 +101,15 @@ export class Queue {
 
   #first(lockName: string, except: string, removes: boolean): Place | null {
     const { all, remove } = this.#statements
-    const rows = all.all(lockName, except, PASSED_OVER_MAX) as SqliteRow[]
-    for (const row of rows) {
-      const place = Number(row['place'])
-      if (!this.#isOver(row)) return this.#placeOf(place, lockName, row)
-      if (removes) remove.run(place)
+    let last = 0
+    for (let page = 0; page < PAGES_MAX; page++) {
+      const rows = all.all(lockName, except, last, PAGE) as SqliteRow[]
+      for (const row of rows) {
+        last = Number(row['place'])
+        if (!this.#isOver(row)) return this.#placeOf(last, lockName, row)
+        if (removes) remove.run(last)
+      }
+      if (rows.length < PAGE) break
     }
     return null
   }
@@ -182,7 +187,7 @@ function statementsOf(db: SqliteDatabase, p: string) {
     all: prepared(
       db,
       `SELECT place, waiter, pid, started_at, pid_namespace, ends_at_ms FROM ${p}queue
-        WHERE lock_name = ? AND waiter <> ? ORDER BY place LIMIT ?`,
+        WHERE lock_name = ? AND waiter <> ? AND place > ? ORDER BY place LIMIT ?`,
     ),
     remove: prepared(db, `DELETE FROM ${p}queue WHERE place = ?`),
     sweep: prepared(
