@@ -30,6 +30,9 @@ const RECONNECT_MS_FIRST = 50
 const RECONNECT_MS_MAX = 2000
 const RECONNECT_SPREAD_MS = 200
 
+/** A timer that comes this late was kept back by a blocked event loop. */
+const BLOCKED_MS = 1000
+
 export function connectionOfNodeRedis(module: unknown, target: RedisTarget): Connection {
   const ending = new AbortController()
   const client = clientOf(module as NodeRedis, target, ending.signal)
@@ -38,6 +41,8 @@ export function connectionOfNodeRedis(module: unknown, target: RedisTarget): Con
     listen(onError, onReady) {
       for (const event of ['error', 'node-error', 'client-error']) client.on(event, onError)
       for (const event of ['ready', 'node-ready']) client.on(event, onReady)
+      if (target.kind === 'server' || target.kind === 'socket')
+        watch(client, ending.signal, onError)
     },
     async connect() {
       try {
@@ -53,6 +58,30 @@ export function connectionOfNodeRedis(module: unknown, target: RedisTarget): Con
       ending.abort()
     },
   }
+}
+
+/**
+ * Makes a connection anew on which no PING is answered any more. node-redis takes what it sends for life
+ * too, so that its own time-out never comes while locks are asked for. A cluster and Sentinels do not
+ * tell of PINGs.
+ */
+function watch(client: Client, ending: AbortSignal, onError: (error: unknown) => void): void {
+  let disarm = (): void => undefined
+  const arm = (): void => {
+    disarm()
+    if (ending.aborted) return
+    const dueMs = systemSeams.nowMs() + PING_MS + SILENCE_MS
+    disarm = systemSeams.after(PING_MS + SILENCE_MS, () => {
+      // After a block of the event loop timers run before answers are read: that was no silence.
+      if (systemSeams.nowMs() - dueMs > BLOCKED_MS) return arm()
+      onError(new Error('Socket timeout'))
+      destroy(client)
+      // By itself it tries until it has succeeded, and tells by events why it has not.
+      client.connect().catch(onError)
+    })
+  }
+  for (const event of ['ready', 'ping-interval']) client.on(event, arm)
+  for (const event of ['reconnecting', 'end']) client.on(event, () => disarm())
 }
 
 function destroy(client: Client): void {
