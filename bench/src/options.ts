@@ -27,7 +27,7 @@ export const HELP: string = `npm run bench -- [options]
 
 Holdfast beside hand-written locks and other lock libraries, on private servers, in one run.
 
-  --quick           all groups in less than a minute; without it the long profile
+  --quick           all groups in one to two minutes; without it the long profile
   --only <group>    one group; may be given several times. Groups: ${GROUPS.join(', ')}
   --json            one JSON text on stdout instead of tables
   --no-peers        hand-written locks and Holdfast only

@@ -36,8 +36,15 @@ const OTHER_NODE_TESTS_WITH_SERVERS = [
   'packages/holdfast/test/conformance/redis.test',
   'packages/holdfast/test/conformance/postgres-guard.test',
 ]
-/** Need no server, so they are what is left when there is none. */
+/** Need no server, so they are what is left when there is none; of the other projects only these files. */
 const SERVERLESS_PROJECTS = ['unit', 'package', 'scripts']
+const SERVERLESS_TESTS = [
+  'packages/holdfast/test/conformance/memory.test',
+  'packages/holdfast/test/conformance/sqlite',
+  'packages/holdfast/test/faults/sqlite',
+  'packages/holdfast/test/faults/connect-sqlite',
+  'packages/cli/test/lab/embedded',
+]
 
 /** @returns the exit code: that of the first run that failed. */
 export async function runTests({ root, args, env, missing }) {
@@ -47,7 +54,11 @@ export async function runTests({ root, args, env, missing }) {
 
   const vitestArgs = args.filter((arg) => arg !== '--no-other-nodes')
   const projects = lacksServers && vitestArgs.length === 0 ? SERVERLESS_PROJECTS : []
-  if (projects.length > 0) say(`without servers only these are run: ${projects.join(', ')}`)
+  const isServerless = projects.length > 0
+  if (isServerless) {
+    const left = [...projects, ...SERVERLESS_TESTS]
+    say(`without servers only these are run: ${left.join(', ')}`)
+  }
   const ownMajor = Number(process.versions.node.split('.')[0])
   const majors = args.length > 0 ? [] : OTHER_NODES.filter((other) => other !== ownMajor)
   const prepared = prepareOtherNodes(root, majors)
@@ -61,6 +72,12 @@ export async function runTests({ root, args, env, missing }) {
       args: [...only(projects), ...vitestArgs],
     }),
   )
+  if (isServerless && !isSignalled()) {
+    const name = `node${ownMajor}-files`
+    codes.push(
+      await runVitest({ name, root, env: { ...env, ...sqlite.env }, args: SERVERLESS_TESTS }),
+    )
+  }
   for (const [major, preparing] of prepared) {
     if (isSignalled()) break
     codes.push(
