@@ -24,7 +24,9 @@ type Constructor = new (path: string, options: Record<string, unknown>) => OpenD
 
 const require = createRequire(import.meta.url)
 
-/** @throws Error that says in one line why neither loads. */
+const REMEDY = 'use Node 22.13 or newer, or a better-sqlite3 12 that was built for this one'
+
+/** @throws Error that says in one line why neither loads, and what helps. */
 export function sqliteDriver(): SqliteDriver {
   const reasons: string[] = []
   for (const load of [loadBetterSqlite3, loadNodeSqlite]) {
@@ -34,7 +36,8 @@ export function sqliteDriver(): SqliteDriver {
       reasons.push(firstLineOf(error))
     }
   }
-  throw new Error(`no driver of SQLite loads under Node ${process.version}: ${reasons.join('; ')}`)
+  const why = [...reasons, REMEDY].join('; ')
+  throw new Error(`no driver of SQLite loads under Node ${process.version}: ${why}`)
 }
 
 /** In one line why nothing here can work on files of SQLite, or null. */
