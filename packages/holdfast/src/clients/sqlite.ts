@@ -39,8 +39,8 @@ export type SqliteBounds = Readonly<{
   /** What is being done, for messages: `an acquire`. */
   what: string
   /**
-   * Whether the connection is used for nothing else, so that its busy time-out may stay short. If not,
-   * the owner's is put back after each try.
+   * Whether the connection is used for nothing else, so that its busy time-out may stay short, and its
+   * `synchronous` is what it was. If not, the owner's time-out is put back after each try.
    */
   isOurs?: boolean
   /** S4. What is written means nothing after a boot, so that it need not wait for the disk. */
@@ -109,6 +109,8 @@ export function prepared(db: SqliteDatabase, sql: string): SqliteStatement {
 class Connection {
   /** Set once the connection is known to be used for nothing else. */
   hasShortTimeout = false
+  /** `synchronous`, once the connection is known to be used for nothing else; null before. */
+  level: number | null = null
   #isTaken = false
   readonly #waiting: (() => void)[] = []
   #heldMs = 0
@@ -181,7 +183,7 @@ export function immediately<T>(
   fn: () => T,
 ): Promise<T> {
   const once = (): T => transaction(db, bounds.what, fn)
-  return inTurn(db, seams, bounds, bounds.isOfThisBoot ? () => unsynced(db, once) : once)
+  return inTurn(db, seams, bounds, bounds.isOfThisBoot ? () => unsynced(db, bounds, once) : once)
 }
 
 function transaction<T>(db: SqliteDatabase, what: string, fn: () => T): T {
@@ -200,9 +202,10 @@ function transaction<T>(db: SqliteDatabase, what: string, fn: () => T): T {
 }
 
 /** S4. The level is put back at once: what the owner of the connection writes next may need it. */
-function unsynced<T>(db: SqliteDatabase, once: () => T): T {
-  const [level] = prepared(db, 'PRAGMA synchronous').all() as SqliteRow[]
-  const before = Number(level?.['synchronous'])
+function unsynced<T>(db: SqliteDatabase, { isOurs = false }: SqliteBounds, once: () => T): T {
+  const connection = connectionOf(db)
+  const before = connection.level ?? levelOf(db)
+  if (isOurs) connection.level = before
   if (before <= SYNCHRONOUS_NORMAL) return once()
   db.exec(`PRAGMA synchronous = ${SYNCHRONOUS_NORMAL}`)
   try {
@@ -210,6 +213,12 @@ function unsynced<T>(db: SqliteDatabase, once: () => T): T {
   } finally {
     db.exec(`PRAGMA synchronous = ${before}`)
   }
+}
+
+/** Carried out while it is prepared, as in `withShortTimeout`. */
+function levelOf(db: SqliteDatabase): number {
+  const [row] = prepared(db, 'PRAGMA synchronous').all() as SqliteRow[]
+  return Number(row?.['synchronous'])
 }
 
 /** Runs `fn`, which only reads, in no transaction; again while another connection is in the way. */
