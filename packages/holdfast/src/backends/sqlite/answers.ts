@@ -16,10 +16,13 @@ export interface Opened {
 const REFUSED: AcquireResult = { kind: 'held', retryAfterMs: null, holder: null }
 
 /** I2. A refusal that needs no write; or what a write is likely to find. */
-export function look(opened: Opened, request: AcquireRequest): AcquireResult | 'free' | 'taken' {
+export function look(
+  opened: Opened,
+  request: AcquireRequest,
+  { entry, isQueued }: Found = found(opened, request),
+): AcquireResult | 'free' | 'taken' {
   const { records, queue } = opened
   const { lockName, owner, waits, waiter } = request
-  const { entry, isQueued } = found(opened, request)
   if (entry?.owner === owner) return 'free'
   if (entry) return waits && !queue.isKept(lockName, waiter) ? 'taken' : refusalOf(records, entry)
   const first = isQueued ? queue.look(lockName) : null
@@ -50,9 +53,24 @@ export function refusal(
   return { kind: 'held', retryAfterMs: records.overInMs(first.endsAtMs), holder: null }
 }
 
-/** @param sentAtMs Before the request was made: its life counts from later. */
-export function acquire(opened: Opened, request: AcquireRequest, sentAtMs: number): AcquireResult {
+/** Grants what is free. `taken`: whoever asks is refused, and has a place in the queue to be written. */
+export function acquireIfFree(
+  opened: Opened,
+  request: AcquireRequest,
+  sentAtMs: number,
+): AcquireResult | 'taken' {
   const seen = found(opened, request)
+  const answer = look(opened, request, seen)
+  return answer === 'free' ? acquire(opened, request, sentAtMs, seen) : answer
+}
+
+/** @param sentAtMs Before the request was made: its life counts from later. */
+export function acquire(
+  opened: Opened,
+  request: AcquireRequest,
+  sentAtMs: number,
+  seen: Found = found(opened, request),
+): AcquireResult {
   const refused = refusal(opened, request, seen)
   if (refused !== null) return refused
   if (seen.entry) return { kind: 'granted', grant: again(opened, seen.entry, sentAtMs) }

@@ -38,6 +38,7 @@ import { checkToken, TOKEN_MAX } from '../../core/token.ts'
 import { requestTimeoutMsMax } from '../../core/validity.ts'
 import {
   acquire,
+  acquireIfFree,
   again,
   found,
   fresh,
@@ -56,6 +57,10 @@ import { Records } from './records.ts'
 import { SameFile } from './same-file.ts'
 import { openTables } from './schema.ts'
 import { SqliteWakeUps } from './wake-ups.ts'
+
+const ACQUIRE = 'an acquire'
+/** Of more the next ask is a write, which is slower and as right. */
+const WANTED_NAMES_MAX = 1000
 
 type HostCapabilities = Capabilities & { readonly scope: 'host' }
 
@@ -96,6 +101,8 @@ class SqliteBackend implements Backend<HostCapabilities> {
   readonly #file: SameFile
   readonly #settings: SqliteSettings
   readonly #host: Host
+  /** Names that were refused when they were asked for, and may be held still; `woken`: not any more. */
+  readonly #wanted = new Map<string, 'refused' | 'woken'>()
   #opened: Opened | null = null
   #opening: Promise<Opened> | null = null
 
@@ -128,22 +135,22 @@ class SqliteBackend implements Backend<HostCapabilities> {
 
   async tryAcquire(request: AcquireRequest): Promise<AcquireResult> {
     const sentAtMs = this.#seams.nowMs()
-    const untilMs = sentAtMs + request.timeoutMs
-    const opened = this.#opened ?? (await this.#open(untilMs))
-    const what = 'an acquire'
-    const seen = await this.#read(what, () => look(opened, request), untilMs)
-    if (typeof seen === 'object') return seen
-    if (seen === 'taken') {
-      const refuse = (): AcquireResult | null => refusal(opened, request, found(opened, request))
-      const refused = await this.#writeForThisBoot(what, refuse, untilMs)
-      if (refused !== null) return refused
-    }
-    return this.#write(what, () => acquire(opened, request, sentAtMs), untilMs)
+    const opened = this.#opened ?? (await this.#open(sentAtMs + request.timeoutMs))
+    const { lockName } = request
+    const before = this.#wanted.get(lockName)
+    const result = await (before === 'refused'
+      ? this.#lookFirst(opened, request, sentAtMs)
+      : this.#takeFirst(opened, request, sentAtMs))
+    // Where a grant was waited for, others are likely to wait too.
+    if (result.kind === 'granted' && before !== 'woken') this.#wanted.delete(lockName)
+    else if (this.#wanted.size < WANTED_NAMES_MAX) this.#wanted.set(lockName, 'refused')
+    return result
   }
 
   async wakeUp(lockName: string, signal: AbortSignal): Promise<void> {
     const opened = this.#opened ?? (await this.#open())
     await opened.wakeUps.sleep(lockName, signal)
+    if (this.#wanted.has(lockName)) this.#wanted.set(lockName, 'woken')
   }
 
   async stopWaiting(lockName: string, waiter: string): Promise<void> {
@@ -243,6 +250,42 @@ class SqliteBackend implements Backend<HostCapabilities> {
 
   async close(): Promise<void> {
     this.#opened?.wakeUps.close()
+  }
+
+  /** Most names are free: there a plain read before would be for nothing. */
+  async #takeFirst(
+    opened: Opened,
+    request: AcquireRequest,
+    sentAtMs: number,
+  ): Promise<AcquireResult> {
+    const take = (): AcquireResult | 'taken' => acquireIfFree(opened, request, sentAtMs)
+    const taken = await this.#write(ACQUIRE, take, sentAtMs + request.timeoutMs)
+    return taken === 'taken' ? this.#refuseFirst(opened, request, sentAtMs) : taken
+  }
+
+  /** Whoever asks again for what is held keeps writers from nothing. */
+  async #lookFirst(
+    opened: Opened,
+    request: AcquireRequest,
+    sentAtMs: number,
+  ): Promise<AcquireResult> {
+    const untilMs = sentAtMs + request.timeoutMs
+    const seen = await this.#read(ACQUIRE, () => look(opened, request), untilMs)
+    if (seen === 'free') return this.#takeFirst(opened, request, sentAtMs)
+    return seen === 'taken' ? this.#refuseFirst(opened, request, sentAtMs) : seen
+  }
+
+  /** I3. A place in the queue; the name may have been freed since, and is asked for then. */
+  async #refuseFirst(
+    opened: Opened,
+    request: AcquireRequest,
+    sentAtMs: number,
+  ): Promise<AcquireResult> {
+    const untilMs = sentAtMs + request.timeoutMs
+    const refuse = (): AcquireResult | null => refusal(opened, request, found(opened, request))
+    const refused = await this.#writeForThisBoot(ACQUIRE, refuse, untilMs)
+    if (refused !== null) return refused
+    return this.#write(ACQUIRE, () => acquire(opened, request, sentAtMs), untilMs)
   }
 
   #handOver(
