@@ -1,19 +1,27 @@
 /** What is only read: what a sleeper may be woken for, one lock, and a listing in pages. */
 import { prepared, type SqliteDatabase, type SqliteRow } from '../../clients/sqlite.ts'
 import type { LockInfo } from '../../core/backend.ts'
+import type { Host } from './host.ts'
 import type { Queue } from './queue.ts'
 import type { Entry, Records } from './records.ts'
 import type { Free, Looks } from './wake-ups.ts'
 
 const PAGE = 100
+/**
+ * More before ours are not counted: it is long until our turn. A place of another thread of this process
+ * counts as ours, and then we look too often.
+ */
+const AHEAD_MAX = 16
 
 export class SqliteLooks implements Looks {
+  readonly #host: Host
   readonly #records: Records
   readonly #queue: Queue
   readonly #version: ReturnType<typeof prepared>
   readonly #free: ReturnType<typeof prepared>
 
-  constructor(db: SqliteDatabase, p: string, records: Records, queue: Queue) {
+  constructor(db: SqliteDatabase, p: string, host: Host, records: Records, queue: Queue) {
+    this.#host = host
     this.#records = records
     this.#queue = queue
     this.#version = prepared(db, 'PRAGMA data_version')
@@ -21,7 +29,10 @@ export class SqliteLooks implements Looks {
       db,
       `SELECT value AS lock_name,
         (SELECT ends_at_ms FROM ${p}locks WHERE lock_name = value AND ends_at_ms > ?) AS ends_at_ms,
-        EXISTS (SELECT 1 FROM ${p}queue WHERE lock_name = value) AS is_queued FROM json_each(?)`,
+        EXISTS (SELECT 1 FROM ${p}queue WHERE lock_name = value) AS is_queued,
+        (SELECT count(*) FROM (SELECT 1 FROM ${p}queue WHERE lock_name = value AND place <
+          (SELECT min(place) FROM ${p}queue WHERE lock_name = value AND pid = ? AND pid_namespace = ?)
+          LIMIT ${AHEAD_MAX})) AS ahead FROM json_each(?)`,
     )
   }
 
@@ -31,11 +42,15 @@ export class SqliteLooks implements Looks {
 
   free(names: readonly string[]): Free {
     const nowMs = this.#records.nowMs()
-    const rows = this.#free.all(nowMs, JSON.stringify(names)) as SqliteRow[]
+    const { pid, pidNamespace } = this.#host
+    const asked = JSON.stringify(names)
+    const rows = this.#free.all(nowMs, pid, pidNamespace, asked) as SqliteRow[]
     const ours: string[] = []
     const others: string[] = []
     let endsInMs = Number.POSITIVE_INFINITY
+    let ahead = AHEAD_MAX
     for (const row of rows) {
+      ahead = Math.min(ahead, Number(row['ahead']))
       if (row['ends_at_ms'] !== null) {
         endsInMs = Math.min(endsInMs, Number(row['ends_at_ms']) - nowMs)
         continue
@@ -45,7 +60,7 @@ export class SqliteLooks implements Looks {
       const side = first === null || first.isOurs ? ours : others
       side.push(lockName)
     }
-    return { ours, others, endsInMs }
+    return { ours, others, endsInMs, ahead }
   }
 }
 

@@ -24,6 +24,9 @@ const PAGES_MAX = 16
 const KEEP_BELOW_MS = 1750
 /** Some milliseconds of work; more places than these are written for themselves. */
 const KEPT_MAX = 500
+/** A sleeper looks at the first in its queue at every commit; the kernel is asked for it not each time. */
+const SEEN_ALIVE_MS = 20
+const SEEN_ALIVE_MAX = 1000
 /** One ask adds at most one place. */
 const SWEPT_PER_ASK = 4
 
@@ -47,6 +50,8 @@ export class Queue {
   readonly #statements: ReturnType<typeof statementsOf>
   /** Who was refused here of late; the longest ago comes first. */
   readonly #askers = new Map<string, Asker>()
+  /** By place: when the kernel last said that its process lives. */
+  readonly #seenAlive = new Map<number, number>()
 
   /** @param nowMs On the clock that entries end by. */
   constructor(db: SqliteDatabase, tablePrefix: string, host: Host, nowMs: () => number) {
@@ -94,7 +99,7 @@ export class Queue {
     return this.#first(lockName, '', true)
   }
 
-  /** Only reads: the first that may live. */
+  /** Only reads: the first that may live, or did 20 ms ago. */
   look(lockName: string): Place | null {
     return this.#first(lockName, '', false)
   }
@@ -106,7 +111,7 @@ export class Queue {
       const rows = all.all(lockName, except, last, PAGE) as SqliteRow[]
       for (const row of rows) {
         last = Number(row['place'])
-        if (!this.#isOver(row)) return this.#placeOf(last, lockName, row)
+        if (!this.#isOver(last, row, removes)) return this.#placeOf(last, lockName, row)
         if (removes) remove.run(last)
       }
       if (rows.length < PAGE) break
@@ -114,13 +119,19 @@ export class Queue {
     return null
   }
 
-  #isOver(row: SqliteRow): boolean {
-    if (Number(row['ends_at_ms']) <= this.#nowMs()) return true
-    return isDead(this.#host, {
+  #isOver(place: number, row: SqliteRow, isAsked: boolean): boolean {
+    const nowMs = this.#nowMs()
+    if (Number(row['ends_at_ms']) <= nowMs) return true
+    const seenAtMs = this.#seenAlive.get(place)
+    if (!isAsked && seenAtMs !== undefined && nowMs - seenAtMs < SEEN_ALIVE_MS) return false
+    const isOver = isDead(this.#host, {
       pid: Number(row['pid']),
       startedAt: String(row['started_at']),
       pidNamespace: String(row['pid_namespace']),
     })
+    if (this.#seenAlive.size >= SEEN_ALIVE_MAX) this.#seenAlive.clear()
+    if (!isOver) this.#seenAlive.set(place, nowMs)
+    return isOver
   }
 
   #placeOf(place: number, lockName: string, row: SqliteRow): Place {

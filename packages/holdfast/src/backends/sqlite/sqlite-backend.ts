@@ -370,7 +370,7 @@ class SqliteBackend implements Backend<HostCapabilities> {
     const store = await openTables(db, this.#seams, bounds, this.#settings, host)
     const records = new Records(db, tablePrefix, host, () => this.#seams)
     const queue = new Queue(db, tablePrefix, host, () => records.nowMs())
-    const looks = new SqliteLooks(db, tablePrefix, records, queue)
+    const looks = new SqliteLooks(db, tablePrefix, host, records, queue)
     const wakeUps = new SqliteWakeUps(this.#path, looks, () => this.#seams)
     this.#opened = { source: `sqlite:${store}`, records, queue, wakeUps }
     return this.#opened

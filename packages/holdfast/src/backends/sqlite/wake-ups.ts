@@ -3,7 +3,10 @@
  *
  * SQLite tells a process nothing of what another one commits. `PRAGMA data_version` says whether
  * anybody did, for a few microseconds, and a watcher on the folder says when to look: the log is written
- * before a commit is visible, so for 30 ms after an event it is looked at every millisecond.
+ * before a commit is visible, so after an event it is looked at every millisecond, slower the longer
+ * nothing follows. For each page of a commit the kernel has events, and wakes all processes that watch:
+ * eight of them spent most of a core on that. So while commits follow each other nobody watches, and the
+ * poll sees them; and whoever has others before it in the queue looks later by a millisecond for each.
  *
  * Guarantees:
  * W1. No release is missed between a refusal and the sleep: whoever lies down is looked at once.
@@ -22,6 +25,12 @@ import type { Seams } from '../../core/seams.ts'
 
 const HOT_MS = 30
 const HOT_POLL_MS = 1
+/** So long after the last change the watcher is back. */
+const STILL_MS = 8
+/** The poll is late by so much of the time in which nothing changed. */
+const STILL_SHARE = 0.25
+/** For each place before ours: few hold a name for less. */
+const AHEAD_MS = 1
 const POLL_MS = 20
 const WATCHED_POLL_MS = 100
 const LINGER_MS = 1000
@@ -42,6 +51,8 @@ export interface Free {
   readonly others: readonly string[]
   /** Until the first of those ends that are held, by itself and without a commit; Infinity: none is. */
   readonly endsInMs: number
+  /** How many places of others are before ours, where they are the fewest. */
+  readonly ahead: number
 }
 
 export class SqliteWakeUps {
@@ -56,9 +67,12 @@ export class SqliteWakeUps {
   /** When the first of the held names ends that were looked at. */
   #endsAtMs = Number.POSITIVE_INFINITY
   #version = Number.NaN
-  #hotUntilMs = Number.NEGATIVE_INFINITY
+  /** Of the last change or event that was seen. */
+  #stirredAtMs = Number.NEGATIVE_INFINITY
   #cancelTick: CancelTimer | null = null
   #tickAtMs = Number.POSITIVE_INFINITY
+  /** How long after a look another one is of use, unless something ends. */
+  #restMs = 0
   #watcher: FSWatcher | null = null
   #watchFromMs = Number.NEGATIVE_INFINITY
   #cancelLinger: CancelTimer | null = null
@@ -86,7 +100,7 @@ export class SqliteWakeUps {
       signal.addEventListener('abort', end)
       // Waking those who come after the close would make them ask without a pause.
       if (this.#closed) return
-      this.#watch()
+      if (this.#stillMs() >= STILL_MS) this.#watch()
       // W1.
       this.#due.add(lockName)
       this.#tickIn(0)
@@ -150,16 +164,33 @@ export class SqliteWakeUps {
       this.#wakeAll()
     }
     if (this.#sleepers.size === 0) return
-    const nowMs = this.#seams().nowMs()
-    const isHot = this.#due.size > 0 || nowMs < this.#hotUntilMs
-    const pollMs = isHot ? HOT_POLL_MS : this.#watcher === null ? POLL_MS : WATCHED_POLL_MS
-    this.#tickIn(Math.min(pollMs, Math.max(this.#endsAtMs - nowMs, HOT_POLL_MS)))
+    const pollMs = this.#pollMs()
+    const endsInMs = this.#endsAtMs - this.#seams().nowMs()
+    this.#tickIn(Math.min(pollMs, Math.max(endsInMs, HOT_POLL_MS)))
+  }
+
+  #stillMs(): number {
+    return this.#seams().nowMs() - this.#stirredAtMs
+  }
+
+  #pollMs(): number {
+    if (this.#due.size > 0) return HOT_POLL_MS
+    const stillMs = this.#stillMs()
+    if (stillMs >= STILL_MS && this.#watcher === null) {
+      this.#watch()
+      // What was committed before the watcher stood made no event.
+      if (this.#watcher !== null) return HOT_POLL_MS
+    }
+    if (stillMs < HOT_MS) return Math.max(HOT_POLL_MS, this.#restMs, STILL_SHARE * stillMs)
+    return this.#watcher === null ? POLL_MS : WATCHED_POLL_MS
   }
 
   #look(): void {
     const version = this.#looks.version()
     const nowMs = this.#seams().nowMs()
-    if (version !== this.#version || nowMs >= this.#endsAtMs) {
+    const isChanged = version !== this.#version
+    if (isChanged && !Number.isNaN(this.#version)) this.#stirredAtMs = nowMs
+    if (isChanged || nowMs >= this.#endsAtMs) {
       this.#version = version
       this.#endsAtMs = Number.POSITIVE_INFINITY
       for (const lockName of this.#sleepers.keys()) this.#due.add(lockName)
@@ -171,7 +202,9 @@ export class SqliteWakeUps {
       if (names.length === NAMES_PER_LOOK) break
       names.push(lockName)
     }
-    const { ours, others, endsInMs } = this.#looks.free(names)
+    const { ours, others, endsInMs, ahead } = this.#looks.free(names)
+    // Of names that were not looked at we may be first.
+    this.#restMs = names.length < this.#sleepers.size ? 0 : AHEAD_MS * ahead
     this.#endsAtMs = Math.min(this.#endsAtMs, nowMs + endsInMs)
     for (const lockName of names) {
       this.#due.delete(lockName)
@@ -208,9 +241,11 @@ export class SqliteWakeUps {
     this.#watcher = null
   }
 
+  /** The poll sees what follows. */
   #onEvent(): void {
+    this.#unwatch()
     if (this.#sleepers.size === 0) return
-    this.#hotUntilMs = this.#seams().nowMs() + HOT_MS
+    this.#stirredAtMs = this.#seams().nowMs()
     this.#tickIn(HOT_POLL_MS)
   }
 }

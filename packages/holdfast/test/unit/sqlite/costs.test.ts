@@ -1,11 +1,30 @@
-/** What a lock file costs, in statements: figures that no machine's speed changes. */
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+/** What a lock file costs, in statements and looks: figures that no machine's speed changes. */
+import { createHook } from 'node:async_hooks'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { thisHost } from '../../../src/backends/sqlite/host.ts'
+import { sqliteBackendWith } from '../../../src/backends/sqlite/sqlite-backend.ts'
 import type { SqliteDatabase, SqliteStatement } from '../../../src/clients/sqlite.ts'
+import { systemSeams } from '../../../src/core/seams.ts'
 import { createLocks } from '../../../src/lock/lock.ts'
 import { sqliteBackend } from '../../../src/sqlite.ts'
-import { acquired } from '../../../src/testkit/backend-harness.ts'
+import { acquired, request } from '../../../src/testkit/backend-harness.ts'
 import { sqliteDrivers } from '../../support/sqlite-drivers.ts'
 import { LockFile } from '../../support/sqlite-locks.ts'
+
+const WAITERS_AHEAD = 10
+const COMMITS_MS = 600
+
+/** Those that are open. */
+const watchers = new Set<number>()
+const hook = createHook({
+  init(id, kind) {
+    if (kind === 'FSEVENTWRAP') watchers.add(id)
+  },
+  destroy: (id) => void watchers.delete(id),
+})
+beforeAll(() => void hook.enable())
+afterAll(() => void hook.disable())
 
 /** Tells `run` of each statement that is executed, and of each that is prepared. */
 function watched(db: SqliteDatabase, run: (sql: string, how: 'run' | 'prepare') => void) {
@@ -29,6 +48,15 @@ function watched(db: SqliteDatabase, run: (sql: string, how: 'run' | 'prepare') 
       run(sql, 'run')
       return db.exec(sql)
     },
+  }
+}
+
+/** Somebody else's commits, one after the other. */
+async function commits(db: SqliteDatabase): Promise<void> {
+  const untilMs = systemSeams.nowMs() + COMMITS_MS
+  while (systemSeams.nowMs() < untilMs) {
+    db.exec('UPDATE holdfast_meta SET counter = counter + 1')
+    await sleep(1)
   }
 }
 
@@ -77,5 +105,63 @@ describe.each(sqliteDrivers())('on a lock file, with $name,', (driver) => {
     expect(begun).toBe(before)
     expect(holder.lockName).toBe('a')
     await locks.close()
+  })
+
+  // Eight processes that all look at every commit leave the one whose turn it is half a core.
+  it('whoever has others before it in a queue looks at fewer commits', async () => {
+    const theirs = file.backend()
+    const grant = await acquired(theirs, 'a')
+    const looks = [0, 0]
+    const here = thisHost()
+    // To the file they are of two processes, both of which live.
+    const hosts = [here, { ...here, pid: process.ppid, startedAt: '' }]
+    const backends = hosts.map((host, index) => {
+      const db = watched(file.database(), (sql, how) => {
+        if (how === 'run' && sql.includes('json_each')) looks[index] = (looks[index] ?? 0) + 1
+      })
+      return sqliteBackendWith(systemSeams, db, {}, { host })
+    })
+    const [first, last] = backends
+    for (let place = 0; place < WAITERS_AHEAD; place++) {
+      await first?.tryAcquire(request('a', { waits: true, waiter: `${place}` }))
+    }
+    await last?.tryAcquire(request('a', { waits: true, waiter: 'last' }))
+    const controller = new AbortController()
+    const sleepers = backends.map((backend) => backend.wakeUp?.('a', controller.signal))
+    await sleep(20)
+    looks.fill(0)
+    await commits(file.database())
+    const [byFirst = 0, byLast = 0] = looks
+    expect(byLast).toBeGreaterThan(0)
+    expect(byLast).toBeLessThan(byFirst / 2)
+    controller.abort()
+    await Promise.all(sleepers)
+    for (const backend of backends) await backend.close()
+    await theirs.release(grant, 0)
+  })
+
+  // The kernel wakes all that watch for each page that is written.
+  it('nobody watches while commits follow each other, and somebody does when they end', async () => {
+    const [ours, theirs] = [file.backend(), file.backend()]
+    const grant = await acquired(theirs, 'a')
+    const before = watchers.size
+    const controller = new AbortController()
+    const sleeper = ours.wakeUp?.('a', controller.signal)
+    await sleep(50)
+    expect(watchers.size).toBe(before + 1)
+    let seen = 0
+    let without = 0
+    const timer = setInterval(() => {
+      seen += 1
+      if (watchers.size === before) without += 1
+    }, 2)
+    await commits(file.database())
+    clearInterval(timer)
+    expect(without).toBeGreaterThan(seen / 2)
+    for (let tries = 0; tries < 500 && watchers.size === before; tries++) await sleep(10)
+    expect(watchers.size).toBe(before + 1)
+    controller.abort()
+    await sleeper
+    await theirs.release(grant, 0)
   })
 })

@@ -219,6 +219,7 @@ it('without a watcher a commit is seen by polling, and a database that fails wak
       ours: version > 1 ? [...names] : [],
       others: [],
       endsInMs: Number.POSITIVE_INFINITY,
+      ahead: 0,
     }),
   }
   const wakeUps = new SqliteWakeUps('/nowhere/at/all/locks.db', looks, () => systemSeams)
