@@ -6,14 +6,17 @@
  */
 import type { ScenarioName } from './scenarios.ts'
 
-export interface Mutant {
+export interface Patch {
   readonly name: string
-  /** In which it shows. */
-  readonly scenario: ScenarioName
   /** Below `src`. */
   readonly file: string
   readonly text: string
   readonly replacement: string
+}
+
+export interface Mutant extends Patch {
+  /** In which it shows. */
+  readonly scenario: ScenarioName
 }
 
 const MEMORY = 'backends/memory/memory.ts'

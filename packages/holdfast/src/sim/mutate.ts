@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import type { Invariant } from './invariants.ts'
-import type { Mutant } from './mutants.ts'
+import type { Mutant, Patch } from './mutants.ts'
 import type { runSchedule } from './world.ts'
 
 const ROOT = fileURLToPath(new URL('../../../../', import.meta.url))
@@ -21,13 +21,13 @@ export type Verdict = Readonly<{
 }>
 
 /** @throws Error when the text does not stand in it exactly once. */
-export function patched(source: string, { name, file, text, replacement }: Mutant): string {
+export function patched(source: string, { name, file, text, replacement }: Patch): string {
   const count = source.split(text).length - 1
   if (count !== 1) throw new Error(`mutant ${name}: its text stands ${count} times in ${file}`)
   return source.replace(text, () => replacement)
 }
 
-export function readSource({ file }: Mutant): string {
+export function readSource({ file }: Patch): string {
   return readFileSync(join(SOURCE, file), 'utf8')
 }
 

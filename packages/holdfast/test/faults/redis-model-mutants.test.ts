@@ -15,9 +15,11 @@ import { Redis } from 'ioredis'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type RedisServer, startRedis } from '../../../cli/src/lab/servers/index.ts'
 import type { RedisScript } from '../../src/clients/redis.ts'
+import type { Patch } from '../../src/sim/mutants.ts'
+import { patched, readSource } from '../../src/sim/mutate.ts'
 import { MODELLED_SCRIPTS, SCRIPT_MODELS } from '../../src/sim/node/scripts/index.ts'
 import type { ScriptModel } from '../../src/sim/node/scripts/model.ts'
-import { NODE_MUTANTS, type Patch } from '../support/node-mutants.ts'
+import { NODE_MUTANTS } from '../support/node-mutants.ts'
 import { runDifferential } from '../support/redis-differential/run.ts'
 import { Server } from '../support/redis-differential/server.ts'
 
@@ -26,7 +28,7 @@ const SEED = 1
 const STEPS = 50_000
 /** Enough for a mutant of the model that is another bug than that of the Lua text. */
 const STEPS_TOGETHER = 1000
-const ROOT = new URL('../../../../', import.meta.url)
+const SOURCE = fileURLToPath(new URL('../../src', import.meta.url))
 /** What the models import besides themselves. */
 const SHARED = ['backends', 'clients', 'core']
 
@@ -54,17 +56,18 @@ const mutants = NODE_MUTANTS.map((mutant) => [mutant.name, mutant] as const)
 describe('a bug on the side of a Redis node', () => {
   // The accident: the source changes, a patch matches nothing, and its bug is taken for caught.
   it.each(mutants)('is patched in where its text stands once: %s', (_, { lua, model }) => {
-    const scripts = new URL('packages/holdfast/src/backends/redis/scripts/', ROOT)
-    const texts = readdirSync(scripts).map((file) => sourceOf(new URL(file, scripts)))
-    expect(placesOf(lua.text, texts.join('\n'))).toBe(1)
-    for (const { file, text, replacement } of [lua, model]) {
-      expect(placesOf(text, sourceOf(new URL(file, ROOT)))).toBe(1)
-      expect(replacement).not.toBe(text)
+    for (const patch of [lua, model]) {
+      const source = readSource(patch)
+      expect(patched(source, patch)).not.toBe(source)
     }
+    // In another file it would patch another script as well.
+    const scripts = join(SOURCE, 'backends/redis/scripts')
+    const texts = readdirSync(scripts).map((file) => readFileSync(join(scripts, file), 'utf8'))
+    expect(texts.filter((text) => text.includes(lua.text))).toHaveLength(1)
   })
 
   it.each(mutants)('is found in the Lua text: %s', async (_, { lua }) => {
-    await server.open(MODELLED_SCRIPTS, (script) => patched(script, lua))
+    await server.open(MODELLED_SCRIPTS, (script) => luaWith(script, lua))
     const given = { redis, server, models: SCRIPT_MODELS, seed: SEED, steps: STEPS }
     const outcome = await runDifferential(given)
     expect(outcome.difference).toMatch(/^seed 1, database \d+, step \d+: /)
@@ -72,38 +75,25 @@ describe('a bug on the side of a Redis node', () => {
 
   // The accident: the two are different bugs, and the simulation catches one that no script could have.
   it.each(mutants)('is the same in the model: %s', async (name, { lua, model }) => {
-    await server.open(MODELLED_SCRIPTS, (script) => patched(script, lua))
+    await server.open(MODELLED_SCRIPTS, (script) => luaWith(script, lua))
     const models = await patchedModels(join(folder, name.replaceAll(' ', '-')), model)
     const given = { redis, server, models, seed: SEED, steps: STEPS_TOGETHER }
     expect((await runDifferential(given)).difference).toBe(null)
   })
 })
 
-function sourceOf(url: URL): string {
-  return readFileSync(url, 'utf8')
-}
-
-function placesOf(text: string, source: string): number {
-  return source.split(text).length - 1
-}
-
-/** Some scripts contain the text of another file. */
-function patched({ lua }: RedisScript, { text, replacement }: Patch): string {
+/** A script may have its text from several files. */
+function luaWith({ lua }: RedisScript, { text, replacement }: Patch): string {
   return lua.replaceAll(text, () => replacement)
 }
 
 async function patchedModels(
   copy: string,
-  { file, text, replacement }: Patch,
+  patch: Patch,
 ): Promise<ReadonlyMap<string, ScriptModel>> {
-  const source = fileURLToPath(new URL('packages/holdfast/src/', ROOT))
-  cpSync(join(source, 'sim'), join(copy, 'src/sim'), { recursive: true })
-  for (const part of SHARED) symlinkSync(join(source, part), join(copy, 'src', part))
-  const place = join(copy, file.replace('packages/holdfast/', ''))
-  writeFileSync(
-    place,
-    readFileSync(place, 'utf8').replace(text, () => replacement),
-  )
-  const module = await import(join(copy, 'src/sim/node/scripts/index.ts'))
+  cpSync(join(SOURCE, 'sim'), join(copy, 'sim'), { recursive: true })
+  for (const part of SHARED) symlinkSync(join(SOURCE, part), join(copy, part))
+  writeFileSync(join(copy, patch.file), patched(readSource(patch), patch))
+  const module = await import(join(copy, 'sim/node/scripts/index.ts'))
   return module.SCRIPT_MODELS
 }

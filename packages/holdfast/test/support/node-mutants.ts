@@ -3,14 +3,7 @@
  * the model finds it, and in the model, where a simulation has to. As patches of the sources, never as
  * switches in what is shipped.
  */
-
-export interface Patch {
-  /** From the root of the repository. */
-  readonly file: string
-  /** Stands there exactly once. */
-  readonly text: string
-  readonly replacement: string
-}
+import type { Patch } from '../../src/sim/mutants.ts'
 
 export interface NodeMutant {
   readonly name: string
@@ -18,16 +11,16 @@ export interface NodeMutant {
   readonly model: Patch
 }
 
-const LUA = 'packages/holdfast/src/backends/redis/scripts/'
-const MODEL = 'packages/holdfast/src/sim/node/scripts/'
+const LUA = 'backends/redis/scripts/'
+const MODEL = 'sim/node/scripts/'
 
 type Change = readonly [file: string, text: string, replacement: string]
 
 function mutant(name: string, lua: Change, model: Change): NodeMutant {
   return {
     name,
-    lua: { file: `${LUA}${lua[0]}`, text: lua[1], replacement: lua[2] },
-    model: { file: `${MODEL}${model[0]}`, text: model[1], replacement: model[2] },
+    lua: { name, file: LUA + lua[0], text: lua[1], replacement: lua[2] },
+    model: { name, file: MODEL + model[0], text: model[1], replacement: model[2] },
   }
 }
 

@@ -19,7 +19,7 @@ import { ownerMark } from '../../../src/backends/redis/value.ts'
 import type { RedisScript } from '../../../src/clients/redis.ts'
 import { sha1, toText } from '../../../src/sim/node/bytes.ts'
 import type { KeySpace } from '../../../src/sim/node/keyspace.ts'
-import { createVirtualClock, seamsOf } from '../../../src/testkit/virtual-clock.ts'
+import { Random } from '../../../src/sim/random.ts'
 
 export type Step =
   | Readonly<{ kind: 'script'; script: RedisScript; keys: string[]; args: string[] }>
@@ -62,29 +62,28 @@ const MEMBERS = [',"v":"yé"', ',"V":"eQ=="', `,"v":"${'z'.repeat(1990)}"`] as c
 export class Drawing {
   readonly owners: readonly string[]
   readonly #keys: KeySpace
-  readonly #random: () => number
+  readonly #random: Random
   /** Sent again now and then, as a client does that had no answer. */
   #last: Step | null = null
 
   constructor(seed: number, keys: KeySpace) {
-    const seams = seamsOf(createVirtualClock({ seed }))
+    this.#random = new Random(seed)
     this.#keys = keys
-    this.#random = () => seams.jitter()
-    this.owners = Array.from({ length: 4 }, () => seams.nonce())
+    this.owners = Array.from({ length: 4 }, () => this.#random.nonce())
   }
 
   /** @param scriptsOnly A server that takes no writes refuses those of others elsewhere. */
   next(scriptsOnly: boolean): Step {
-    const isOther = !scriptsOnly && this.#chance(0.25)
+    const isOther = !scriptsOnly && this.#random.chance(0.25)
     if (isOther) return this.#other()
-    if (this.#last === null || !this.#chance(0.05)) this.#last = this.#script()
+    if (this.#last === null || !this.#random.chance(0.05)) this.#last = this.#script()
     return this.#last
   }
 
   #script(): Step {
-    const at = this.#below(NAMES.length)
-    const lock = PREFIX + NAMES[at]
-    const [counter, want] = [COUNTERS[at] ?? '', `${HELPERS}want:${NAMES[at]}`]
+    const name = this.#random.pick(NAMES)
+    const lock = PREFIX + name
+    const [counter, want] = [COUNTERS[NAMES.indexOf(name)] ?? '', `${HELPERS}want:${name}`]
     const owner = this.#ownerAt(lock)
     const mark = ownerMark(owner)
     const tombstone = `${HELPERS}cancel:${owner}`
@@ -100,33 +99,33 @@ export class Drawing {
       () => script(RENEW, [lock], this.#renewalOfOldHolder(lock)),
       () => script(RELEASE, [lock, want], [mark]),
       () => script(REST, [lock, tombstone], [mark, this.#ttl()]),
-      () => script(CANCEL, [lock, want, tombstone], [mark, this.#pick(['30000', '60000'])]),
+      () => script(CANCEL, [lock, want, tombstone], [mark, this.#random.pick(['30000', '60000'])]),
       () => this.#handOver(lock, want, counter, owner),
       () => this.#revoke(lock, counter),
-      () => script(PROCLAIM, [lock], [mark, this.#pick(MEMBERS), '2048']),
+      () => script(PROCLAIM, [lock], [mark, this.#random.pick(MEMBERS), '2048']),
       () => script(OWNS, [lock], [mark]),
-      () => script(RAISE, [counter], [this.#pick(TOKENS)]),
+      () => script(RAISE, [counter], [this.#random.pick(TOKENS)]),
       () => script(INSPECT, [lock], []),
       () => this.#list(),
-      () => script(AWAIT, [lock, want], [this.#pick(WAITERS)]),
-      () => (this.#chance(0.3) ? script(FACTS, [lock], []) : this.#revoke(lock, counter)),
+      () => script(AWAIT, [lock, want], [this.#random.pick(WAITERS)]),
+      () => (this.#random.chance(0.3) ? script(FACTS, [lock], []) : this.#revoke(lock, counter)),
     ]
-    return this.#pick(draws)()
+    return this.#random.pick(draws)()
   }
 
   #acquire(lock: string, counter: string, want: string): [keys: string[], args: string[]] {
-    const tombstone = `${HELPERS}cancel:${this.#chance(0.3) ? this.#ownerAt(lock) : this.#owner()}`
-    const ttl = this.#chance(0.03) ? SHORT_TTL : this.#ttl()
-    const args = [ttl, this.#pick(METADATA)]
-    if (this.#chance(0.5)) return [[lock, tombstone, counter], args]
+    const tombstone = `${HELPERS}cancel:${this.#random.chance(0.3) ? this.#ownerAt(lock) : this.#owner()}`
+    const ttl = this.#random.chance(0.03) ? SHORT_TTL : this.#ttl()
+    const args = [ttl, this.#random.pick(METADATA)]
+    if (this.#random.chance(0.5)) return [[lock, tombstone, counter], args]
     return [
       [lock, tombstone, counter, want],
-      [...args, this.#pick(WAITERS)],
+      [...args, this.#random.pick(WAITERS)],
     ]
   }
 
   #gated(keys: string[], args: string[]): Step {
-    const gate = [this.#pick(INCS), this.#pick(TTLS)]
+    const gate = [this.#random.pick(INCS), this.#random.pick(TTLS)]
     return {
       kind: 'script',
       script: GATED_ACQUIRE,
@@ -137,29 +136,42 @@ export class Drawing {
 
   #admit(): string[] {
     const [, inc = '', longest = ''] = this.#valueAt(MARKER).split(':')
-    return this.#chance(0.7) ? [inc, longest] : [this.#pick(INCS), this.#pick(TTLS)]
+    return this.#random.chance(0.7)
+      ? [inc, longest]
+      : [this.#random.pick(INCS), this.#random.pick(TTLS)]
   }
 
   #handOver(lock: string, want: string, counter: string, owner: string): Step {
     const next = this.#owner()
     const cancelled = `${HELPERS}cancel:`
     const keys = [lock, want, counter, cancelled + next, cancelled + owner]
-    const args = [ownerMark(owner), next, this.#ttl(), this.#pick(METADATA), this.#pick(WAITERS)]
-    return { kind: 'script', script: HAND_OVER, keys, args: [...args, this.#pick(['0', '1'])] }
+    const args = [
+      ownerMark(owner),
+      next,
+      this.#ttl(),
+      this.#random.pick(METADATA),
+      this.#random.pick(WAITERS),
+    ]
+    return {
+      kind: 'script',
+      script: HAND_OVER,
+      keys,
+      args: [...args, this.#random.pick(['0', '1'])],
+    }
   }
 
   #revoke(lock: string, counter: string): Step {
     const owner = this.#owner()
-    const seen = this.#chance(0.3) ? sha1(this.#bytesAt(lock)) : this.#tokenAt(lock)
+    const seen = this.#random.chance(0.3) ? sha1(this.#bytesAt(lock)) : this.#tokenAt(lock)
     const keys = [lock, `${HELPERS}cancel:${owner}`, counter, `${HELPERS}cancel:`]
-    const args = [owner, seen, this.#ttl(), this.#pick(METADATA), '30000']
+    const args = [owner, seen, this.#ttl(), this.#random.pick(METADATA), '30000']
     return { kind: 'script', script: REVOKE, keys, args }
   }
 
   #list(): Step {
-    const prefix = this.#pick(['', 'b[*', 'jé'])
+    const prefix = this.#random.pick(['', 'b[*', 'jé'])
     const bytes = String(Buffer.byteLength(prefix))
-    const isKey = this.#chance(0.5)
+    const isKey = this.#random.chance(0.5)
     const start = PREFIX + prefix
     const args = ['0', '250', bytes]
     return isKey
@@ -168,40 +180,50 @@ export class Drawing {
   }
 
   #other(): Step {
-    const name = this.#pick(NAMES)
+    const name = this.#random.pick(NAMES)
     const lock = PREFIX + name
-    const lifeMs = this.#chance(0.1) ? 1 : Number(this.#ttl())
-    const helper = this.#pick([
+    const lifeMs = this.#random.chance(0.1) ? 1 : Number(this.#ttl())
+    const helper = this.#random.pick([
       `${HELPERS}cancel:${this.#owner()}`,
       `${HELPERS}want:${name}`,
       MARKER,
     ])
-    const counter = this.#pick(COUNTERS)
+    const counter = this.#random.pick(COUNTERS)
     const draws: (() => Step)[] = [
       () => ({ kind: 'put', key: lock, value: this.#lockGarbage(), lifeMs }),
       () => ({ kind: 'put', key: lock, value: this.#valueAt(lock), lifeMs: null }),
-      () => ({ kind: 'put', key: this.#pick([lock, helper, counter]), value: null, lifeMs: null }),
+      () => ({
+        kind: 'put',
+        key: this.#random.pick([lock, helper, counter]),
+        value: null,
+        lifeMs: null,
+      }),
       () => ({ kind: 'put', key: helper, value: 'garbage', lifeMs }),
       () => ({
         kind: 'put',
         key: counter,
-        value: this.#pick(TOKENS),
-        lifeMs: this.#pick([null, lifeMs]),
+        value: this.#random.pick(TOKENS),
+        lifeMs: this.#random.pick([null, lifeMs]),
       }),
-      () => ({ kind: 'put', key: counter, value: this.#pick(COUNTER_GARBAGE), lifeMs: null }),
+      () => ({
+        kind: 'put',
+        key: counter,
+        value: this.#random.pick(COUNTER_GARBAGE),
+        lifeMs: null,
+      }),
       () => ({ kind: 'put', key: MARKER, value: this.#markerOfAnother(), lifeMs: null }),
       () => ({ kind: 'persist', key: lock }),
       ...Array.from({ length: 3 }, () => () => ({ kind: 'remove', key: lock }) as const),
       ...Array.from({ length: 4 }, () => () => ({ kind: 'remove', key: helper }) as const),
       ...Array.from({ length: 3 }, () => () => ({ kind: 'remove', key: counter }) as const),
     ]
-    return this.#pick(draws)()
+    return this.#random.pick(draws)()
   }
 
   /** With a TTL or without, what no script of ours wrote there. */
   #lockGarbage(): string | Buffer {
     const [owner, token] = [this.#owner(), '0001700000000000000']
-    return this.#pick<string | Buffer>([
+    return this.#random.pick<string | Buffer>([
       ...['', 'garbage', 'é'.repeat(40), `x${'é'.repeat(40)}`, `hf1:${'-'.repeat(22)}:${token}:{}`],
       ...['hf1:', `hf1:${owner}:`, `hf1:${owner}:12:{`, `hf1:${owner}:${token}:{}`],
       `hf1:${owner}:${token}:{"s":1700000000000000,"h":"${'h'.repeat(2100)}","p":1}`,
@@ -210,18 +232,18 @@ export class Drawing {
   }
 
   #markerOfAnother(): string {
-    const state = this.#pick(['waiting', 'voting', 'closed'])
-    return `${state}:${this.#pick(INCS)}:${this.#pick(TTLS)}:${'a1'.repeat(20)}`
+    const state = this.#random.pick(['waiting', 'voting', 'closed'])
+    return `${state}:${this.#random.pick(INCS)}:${this.#random.pick(TTLS)}:${'a1'.repeat(20)}`
   }
 
   #ownerAt(lock: string): string {
     const owner = this.#valueAt(lock).split(':')[1] ?? ''
-    return owner.length === 22 && this.#chance(0.8) ? owner : this.#owner()
+    return owner.length === 22 && this.#random.chance(0.8) ? owner : this.#owner()
   }
 
   #tokenAt(lock: string): string {
     const token = this.#valueAt(lock).split(':')[2] ?? ''
-    return token.length === 19 && this.#chance(0.8) ? token : '1'.padStart(19, '0')
+    return token.length === 19 && this.#random.chance(0.8) ? token : '1'.padStart(19, '0')
   }
 
   /** Of the holder before a revoke, if there was one, who does not know of it. */
@@ -239,22 +261,10 @@ export class Drawing {
   }
 
   #owner(): string {
-    return this.#pick(this.owners)
+    return this.#random.pick(this.owners)
   }
 
   #ttl(): string {
-    return this.#pick(TTLS)
-  }
-
-  #pick<T>(of: readonly T[]): T {
-    return of[this.#below(of.length)] as T
-  }
-
-  #below(count: number): number {
-    return Math.floor(this.#random() * count)
-  }
-
-  #chance(share: number): boolean {
-    return this.#random() < share
+    return this.#random.pick(TTLS)
   }
 }
