@@ -54,6 +54,36 @@ export const MUTANTS: readonly Mutant[] = [
     replacement: 'return boot > 0 ? monotonic : monotonic',
   },
   {
+    // The machine slept while the request was on its way.
+    name: 'grantForgetsSleep',
+    scenario: 'nominal',
+    file: 'lock/attempt.ts',
+    text: 'const base = { nowMs: grant.sentAtMs, bootMs: from.bootMs + (grant.sentAtMs - from.nowMs) }',
+    replacement: 'const base = { nowMs: grant.sentAtMs, bootMs: now.bootMs }',
+  },
+  {
+    name: 'renewalForgetsSleep',
+    scenario: 'nominal',
+    file: 'lock/lease.ts',
+    text: 'const bootMs = from.bootMs + (answer.sentAtMs - from.nowMs)',
+    replacement: 'const { bootMs } = instant(this.#context.seams)',
+  },
+  {
+    // What validity must give up for clocks and for stopping is added to it.
+    name: 'marginIsAdded',
+    scenario: 'nominal',
+    file: 'core/validity.ts',
+    text: 'ttlMs - driftAllowanceMs(ttlMs) - marginMs(ttlMs)',
+    replacement: 'ttlMs + driftAllowanceMs(ttlMs) + marginMs(ttlMs)',
+  },
+  {
+    name: 'lossIsNotTold',
+    scenario: 'nominal',
+    file: 'lock/lease.ts',
+    text: "this.#controller?.abort(this.#lossError())\n    this.#context.emitter.emit('lost', { lockName",
+    replacement: "this.#context.emitter.emit('lost', { lockName",
+  },
+  {
     // The timer of the deadline is not armed again after a renewal moved it.
     name: 'deadlineFiresOnce',
     scenario: 'nominal',
@@ -82,6 +112,22 @@ export const MUTANTS: readonly Mutant[] = [
     file: MEMORY,
     text: 'if (this.#entries.at(lockName, nowMs)?.owner === owner) this.#free(lockName)',
     replacement: 'this.#free(lockName)',
+  },
+  {
+    // A hand-over that comes late takes the name from whoever has it by then.
+    name: 'handOverOfAnyone',
+    scenario: 'nominal',
+    file: MEMORY,
+    text: 'if (!entry || !this.#own(grant, nowMs)) return',
+    replacement: 'if (!entry) return',
+  },
+  {
+    // The store says that it renewed, and did not.
+    name: 'renewalIsPretended',
+    scenario: 'nominal',
+    file: MEMORY,
+    text: 'this.#entries.renew(entry, nowMs + ttlMs)',
+    replacement: '',
   },
   {
     name: 'handOverKeepsToken',
