@@ -1,4 +1,5 @@
 /** Options of `connect`: their types, and what must hold of each before anything is opened. */
+import { createSecureContext } from 'node:tls'
 import type { RedisOptions } from '../backends/redis/options.ts'
 import type { SqliteOptions } from '../backends/sqlite/options.ts'
 import type { Options } from '../core/backend.ts'
@@ -168,5 +169,17 @@ export function readTls(given: Given, isTls: boolean): Record<string, unknown> |
     }
     read[name] = value
   }
+  checkReadable(read)
   return read
+}
+
+/** Before a connection fails by it again and again. OpenSSL tells no more than a code without secrets. */
+function checkReadable(tls: Readonly<Record<string, unknown>>): void {
+  try {
+    createSecureContext(tls)
+  } catch (error) {
+    const { code } = error as { code?: unknown }
+    const allowed = `certificates and a key in PEM that belong together, unlike these: ${String(code)}`
+    throw new InvalidArgumentError('tls', WITHHELD, allowed)
+  }
 }

@@ -166,8 +166,12 @@ describe('what is wrong is named, with what is allowed', () => {
       [{ ca: 5 }, 'tls.ca'],
       [{ rejectUnauthorized: 'no' }, 'tls.rejectUnauthorized'],
       ['yes', 'tls'],
+      [{ cert: 'a certificate' }, 'tls'],
+      [{ key: CANARY, passphrase: CANARY }, 'tls'],
     ]) {
-      expect((await refusal('rediss://h', { tls } as ConnectOptions)).option).toBe(option)
+      const error = await refusal('rediss://h', { tls } as ConnectOptions)
+      expect(error.option).toBe(option)
+      expect(everythingOf(error)).not.toContain(CANARY)
     }
   })
 
