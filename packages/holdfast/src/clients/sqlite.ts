@@ -111,6 +111,8 @@ class Connection {
   hasShortTimeout = false
   /** `synchronous`, once the connection is known to be used for nothing else; null before. */
   level: number | null = null
+  /** What the last try was refused by; null: it was not. */
+  inTheWay: unknown = null
   #isTaken = false
   readonly #waiting: (() => void)[] = []
   #heldMs = 0
@@ -254,11 +256,14 @@ export async function inTurn<T>(
       if (pause !== null) await pause
       const startedAtMs = seams.nowMs()
       // S3.
-      if (startedAtMs > lastMs) throw refused ?? tooLate(bounds)
+      if (startedAtMs > lastMs) throw refused ?? tooLate(bounds, connection)
       try {
-        return withShortTimeout(db, connection, bounds, attempt)
+        const result = withShortTimeout(db, connection, bounds, attempt)
+        connection.inTheWay = null
+        return result
       } catch (error) {
         if (!isBusy(error)) throw asSqliteError(error, bounds.what)
+        connection.inTheWay = error
         refused = asSqliteError(error, bounds.what)
       } finally {
         connection.held(seams, startedAtMs)
@@ -277,7 +282,9 @@ function lastTryMs({ untilMs }: SqliteBounds, nowMs: number): number {
   return untilMs - Math.max(0, Math.min(TELL_MS, (untilMs - nowMs) / 10))
 }
 
-function tooLate({ what }: SqliteBounds): BackendUnavailableError {
+/** Those before it had no luck either, or they took all the time. */
+function tooLate({ what }: SqliteBounds, { inTheWay }: Connection): unknown {
+  if (inTheWay !== null) return asSqliteError(inTheWay, what)
   const words = `SQLite did not do ${what}: earlier calls on this connection took all its time`
   return new BackendUnavailableError('backlog', words)
 }

@@ -35,8 +35,8 @@ export type ConnectOptions = LocksOptions &
      */
     driver: DriverName
     /**
-     * How long to try for the first connection: 5,000 milliseconds by default, 100 to 300,000. After
-     * it a lost connection is made again for as long as the locks are open.
+     * How long to try for the first connection to Redis: 5,000 milliseconds by default, 100 to 300,000.
+     * After it a lost connection is made again for as long as the locks are open. A file is tried for 2 s.
      */
     connectTimeoutMs: number
     /** Gives up connecting; has no effect once connected. */

@@ -194,7 +194,9 @@ describe.each(sqliteDrivers())('a lock file, opened with $name,', (driver) => {
     const foreign = open()
     foreign.exec('BEGIN EXCLUSIVE')
     const locked = unavailable('down', /another connection keeps the database locked/)
-    expect(await failure(locks.tryAcquire('k'))).toEqual(locked)
+    // Those that stand behind it on the connection too: they would be told of a backlog.
+    const asks = ['k', 'l', 'm'].map((name) => failure(locks.tryAcquire(name)))
+    expect(await Promise.all(asks)).toEqual([locked, locked, locked])
     expect(await failure(held.release())).toEqual(locked)
     foreign.exec('ROLLBACK')
     await locks.using('k', { waitMs: 10_000 }, async () => undefined)
