@@ -175,6 +175,8 @@ function connectionOf(db: SqliteDatabase): Connection {
  *
  * @param fn Synchronous. It may run again, after a ROLLBACK, where a COMMIT is refused because others
  *   read (never in WAL mode). What it throws reaches the caller after a ROLLBACK.
+ * @param whileBusy Only reads. While another connection has the write lock, what it returns is the
+ *   answer, unless that is null.
  * @throws BackendUnavailableError when nothing was applied; OutcomeUnknownError when the commit met
  *   an I/O error. Errors that are none of SQLite's as they are.
  */
@@ -183,8 +185,17 @@ export function immediately<T>(
   seams: Seams,
   bounds: SqliteBounds,
   fn: () => T,
+  whileBusy: () => T | null = () => null,
 ): Promise<T> {
-  const once = (): T => transaction(db, bounds.what, fn)
+  const once = (): T => {
+    try {
+      return transaction(db, bounds.what, fn)
+    } catch (error) {
+      const answer = isBusy(error) ? whileBusy() : null
+      if (answer === null) throw error
+      return answer
+    }
+  }
   return inTurn(db, seams, bounds, bounds.isOfThisBoot ? () => unsynced(db, bounds, once) : once)
 }
 

@@ -203,6 +203,16 @@ describe.each(sqliteDrivers())('a lock file, opened with $name,', (driver) => {
     await locks.close()
   })
 
+  it('that a foreign program keeps locked still tells at the first ask that a name is held', async () => {
+    await acquired(backendOn(open()), 'held')
+    const [asking, foreign] = [backendOn(open()), open()]
+    await acquired(asking, 'another')
+    foreign.exec('BEGIN EXCLUSIVE')
+    const answer = await asking.tryAcquire(request('held', soon))
+    expect(answer).toMatchObject({ kind: 'held', holder: { pid: process.pid } })
+    foreign.exec('ROLLBACK')
+  })
+
   // B024: one renewal fails, and a lock is lost that could have been kept.
   it('that others keep locked for a part of the TTL costs no lease', async () => {
     const locks = createLocks(backendOn(open()))

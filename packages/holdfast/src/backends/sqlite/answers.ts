@@ -29,6 +29,12 @@ export function look(
   return first === null || first.waiter === waiter ? 'free' : 'taken'
 }
 
+/** Null: not without a write. */
+export function refusalAtALook(opened: Opened, request: AcquireRequest): AcquireResult | null {
+  const seen = look(opened, request)
+  return typeof seen === 'string' ? null : seen
+}
+
 export function found({ records }: Opened, { lockName, owner }: AcquireRequest): Found {
   return records.find(lockName, owner)
 }

@@ -45,6 +45,7 @@ import {
   look,
   type Opened,
   refusal,
+  refusalAtALook,
   revokerGrant,
 } from './answers.ts'
 import { checkFileSystem } from './file-systems.ts'
@@ -259,7 +260,9 @@ class SqliteBackend implements Backend<HostCapabilities> {
     sentAtMs: number,
   ): Promise<AcquireResult> {
     const take = (): AcquireResult | 'taken' => acquireIfFree(opened, request, sentAtMs)
-    const taken = await this.#write(ACQUIRE, take, sentAtMs + request.timeoutMs)
+    // Who has the write lock keeps nobody from learning that the name is held.
+    const whileBusy = (): AcquireResult | null => refusalAtALook(opened, request)
+    const taken = await this.#write(ACQUIRE, take, sentAtMs + request.timeoutMs, whileBusy)
     return taken === 'taken' ? this.#refuseFirst(opened, request, sentAtMs) : taken
   }
 
@@ -331,8 +334,20 @@ class SqliteBackend implements Backend<HostCapabilities> {
     return reading(this.#db, this.#seams, boundsOf(what, untilMs), () => this.#inFile(fn))
   }
 
-  #write<T>(what: string, fn: () => T, untilMs = this.#latestMs()): Promise<T> {
-    return immediately(this.#db, this.#seams, boundsOf(what, untilMs), () => this.#inFile(fn))
+  #write<T>(
+    what: string,
+    fn: () => T,
+    untilMs = this.#latestMs(),
+    whileBusy: () => T | null = () => null,
+  ): Promise<T> {
+    const [db, seams, bounds] = [this.#db, this.#seams, boundsOf(what, untilMs)]
+    return immediately(
+      db,
+      seams,
+      bounds,
+      () => this.#inFile(fn),
+      () => this.#inFile(whileBusy),
+    )
   }
 
   /**
