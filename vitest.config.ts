@@ -21,9 +21,9 @@ const slow = { testTimeout: 60_000, hookTimeout: 120_000 }
 
 export default defineConfig({
   test: {
-    // Most of a test's time is spent waiting for a server. The default, one less than there are cores,
-    // would leave one at a time on a small machine.
-    maxWorkers: Math.max(2, availableParallelism() - 1),
+    // Most of a test's time is spent waiting for a server: with two at a time, two cores are idle for a
+    // third to a half of it. The default, one less than there are cores, would leave one on a small machine.
+    maxWorkers: Math.max(3, availableParallelism() - 1),
     projects: [
       {
         resolve: { alias },
