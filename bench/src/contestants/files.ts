@@ -32,6 +32,9 @@ export interface FileContestant extends Contestant<string> {
   readonly isSynced: boolean
 }
 
+/** Eight processes that open a new file are done in a moment. */
+const WAL_TRIES_MAX = 500
+
 export const PROPER_LOCKFILE = 'proper-lockfile'
 
 /** The first one is the reference. @throws MissingDriverError */
@@ -52,10 +55,22 @@ function byHand(synchronous: Synchronous): FileContestant {
       const db = open(join(folder, `hand-written-${synchronous}.db`))
       // Others may be opening it too.
       db.exec('PRAGMA busy_timeout = 5000')
-      db.exec('PRAGMA journal_mode = WAL')
+      await switchToWal(db)
       db.exec(`PRAGMA synchronous = ${synchronous}`)
       return handWrittenLocker(db)
     },
+  }
+}
+
+/** The switch itself does not heed `busy_timeout`. */
+async function switchToWal(db: OpenDatabase): Promise<void> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return void db.exec('PRAGMA journal_mode = WAL')
+    } catch (error) {
+      if (tries === WAL_TRIES_MAX) throw error
+    }
+    await sleep(RETRY_MS)
   }
 }
 

@@ -100,7 +100,10 @@ export class ContenderProcesses {
     }
   }
 
+  /** Waits for all of them, also when one has failed: an answer left behind would be taken for the next. */
   async #all(order: (process: ContenderProcess) => Order): Promise<Section[]> {
-    return (await Promise.all(this.#processes.map((one) => one.ask(order(one))))).flat()
+    const asked = this.#processes.map((one) => one.ask(order(one)))
+    await Promise.allSettled(asked)
+    return (await Promise.all(asked)).flat()
   }
 }
