@@ -329,7 +329,8 @@ describe('Sentinels and clusters', () => {
 
   // One node that has all slots: a cluster of six would need six ports of TLS.
   it.each(CLIENT_NAMES)('%s in a cluster by TLS', async (name) => {
-    const port = await findFreePort()
+    // Its bus listens 10,000 above.
+    const port = await findFreePort(10_000)
     const args = [...certificates.argsFor(port), '--cluster-enabled', 'yes', '--tls-cluster', 'yes']
     // A node that has met no other does not know its own address.
     args.push('--cluster-announce-ip', '127.0.0.1')
