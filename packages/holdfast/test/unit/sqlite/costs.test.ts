@@ -1,7 +1,6 @@
 /** What a lock file costs, in statements and looks: figures that no machine's speed changes. */
-import { createHook } from 'node:async_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { thisHost } from '../../../src/backends/sqlite/host.ts'
 import { sqliteBackendWith } from '../../../src/backends/sqlite/sqlite-backend.ts'
 import type { SqliteDatabase, SqliteStatement } from '../../../src/clients/sqlite.ts'
@@ -9,22 +8,14 @@ import { systemSeams } from '../../../src/core/seams.ts'
 import { createLocks } from '../../../src/lock/lock.ts'
 import { sqliteBackend } from '../../../src/sqlite.ts'
 import { acquired, request } from '../../../src/testkit/backend-harness.ts'
+import { openFileWatchers } from '../../support/file-watchers.ts'
 import { sqliteDrivers } from '../../support/sqlite-drivers.ts'
 import { LockFile } from '../../support/sqlite-locks.ts'
 
 const WAITERS_AHEAD = 10
 const COMMITS_MS = 600
 
-/** Those that are open. */
-const watchers = new Set<number>()
-const hook = createHook({
-  init(id, kind) {
-    if (kind === 'FSEVENTWRAP') watchers.add(id)
-  },
-  destroy: (id) => void watchers.delete(id),
-})
-beforeAll(() => void hook.enable())
-afterAll(() => void hook.disable())
+const watchers = openFileWatchers()
 
 /** Tells `run` of each statement that is executed, and of each that is prepared. */
 function watched(db: SqliteDatabase, run: (sql: string, how: 'run' | 'prepare') => void) {

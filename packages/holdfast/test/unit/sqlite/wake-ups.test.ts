@@ -1,12 +1,12 @@
-import { createHook } from 'node:async_hooks'
 import { setMaxListeners } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { SqliteWakeUps } from '../../../src/backends/sqlite/wake-ups.ts'
 import { systemSeams } from '../../../src/core/seams.ts'
 import { createLocks } from '../../../src/lock/lock.ts'
 import { sqliteBackend } from '../../../src/sqlite.ts'
 import { acquired, request } from '../../../src/testkit/backend-harness.ts'
+import { openFileWatchers } from '../../support/file-watchers.ts'
 import { sqliteDrivers } from '../../support/sqlite-drivers.ts'
 import { LockFile } from '../../support/sqlite-locks.ts'
 
@@ -15,16 +15,7 @@ const WINDOWS = 6
 /** Everybody asks twice in it. */
 const WINDOW_MS = 3000
 
-/** Those that are open. */
-const watchers = new Set<number>()
-const hook = createHook({
-  init(id, kind) {
-    if (kind === 'FSEVENTWRAP') watchers.add(id)
-  },
-  destroy: (id) => void watchers.delete(id),
-})
-beforeAll(() => void hook.enable())
-afterAll(() => void hook.disable())
+const watchers = openFileWatchers()
 
 async function until(what: string, isSo: () => boolean): Promise<void> {
   for (let tries = 0; tries < 1000; tries++) {
