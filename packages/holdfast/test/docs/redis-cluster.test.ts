@@ -6,10 +6,10 @@ import {
   startRedis,
   startRedisCluster,
 } from '../../../cli/src/lab/servers/index.ts'
-import { slotOf } from '../../src/backends/redis/slots.ts'
 import { createLocks } from '../../src/lock/lock.ts'
 import { redisBackend } from '../../src/redis.ts'
 import { acquired, LONG_MS, request } from '../../src/testkit/backend-harness.ts'
+import { slotOf } from '../../src/wire/slots.ts'
 import { CLIENT_NAMES, type ClientName, openInspector, until } from '../support/redis.ts'
 import { openClusterClient, SlotMove } from '../support/redis-cluster.ts'
 import { pageOf } from '../unit/docs/pages.ts'

@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { type RedisCluster, startRedisCluster } from '../../../cli/src/lab/servers/index.ts'
-import { slotOf, tagOf } from '../../src/backends/redis/slots.ts'
 import type { Backend } from '../../src/core/backend.ts'
 import type { Locks } from '../../src/core/lease.ts'
 import { createLocks } from '../../src/lock/lock.ts'
 import { redisBackend } from '../../src/redis.ts'
 import { acquired, LONG_MS, request } from '../../src/testkit/backend-harness.ts'
+import { slotOf, tagOf } from '../../src/wire/slots.ts'
 import { allKeys, CLIENT_NAMES, type ClientName, keysWithoutTtl, until } from '../support/redis.ts'
 import { onEachPrimary, openClusterClient, SlotMove } from '../support/redis-cluster.ts'
 

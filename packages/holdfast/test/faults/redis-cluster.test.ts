@@ -2,11 +2,11 @@ import { assert, asyncProperty, constantFrom, string } from 'fast-check'
 import { Cluster } from 'ioredis'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { type RedisCluster, startRedisCluster } from '../../../cli/src/lab/servers/index.ts'
-import { slotOf } from '../../src/backends/redis/slots.ts'
 import type { Backend, LockInfo } from '../../src/core/backend.ts'
 import { createLocks } from '../../src/lock/lock.ts'
 import { redisBackend } from '../../src/redis.ts'
 import { acquired, LONG_MS, request } from '../../src/testkit/backend-harness.ts'
+import { slotOf } from '../../src/wire/slots.ts'
 import {
   allKeys,
   CLIENT_NAMES,

@@ -1,10 +1,10 @@
 import type { Redis } from 'ioredis'
 import { beforeEach, describe, expect, it } from 'vitest'
-import { RedisKeys } from '../../src/backends/redis/keys.ts'
 import { ACQUIRE_LUA } from '../../src/backends/redis/scripts/acquire.ts'
 import type { Backend } from '../../src/core/backend.ts'
 import { TOKEN_MAX } from '../../src/core/token.ts'
 import { acquired, request } from '../../src/testkit/backend-harness.ts'
+import { RedisKeys } from '../../src/wire/keys.ts'
 import { allKeys } from '../support/redis.ts'
 import { standOnRedis } from '../support/redis-stand.ts'
 

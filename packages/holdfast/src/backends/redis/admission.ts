@@ -19,7 +19,7 @@
 import { type RedisScript, type RedisScripts, unchanged } from '../../clients/redis.ts'
 import { BackendUnavailableError } from '../../core/errors.ts'
 import type { Seams } from '../../core/seams.ts'
-import { markerKey } from './keys.ts'
+import { markerKey } from '../../wire/keys.ts'
 import type { RedisSettings } from './options.ts'
 import { ACQUIRE } from './scripts/acquire.ts'
 import { ADMIT, GATED_ACQUIRE } from './scripts/gate.ts'

@@ -1,10 +1,10 @@
 /** Questions that change nothing: who holds what, as the store sees it. */
 import type { RedisScripts } from '../../clients/redis.ts'
 import type { LockInfo } from '../../core/backend.ts'
-import type { RedisKeys } from './keys.ts'
-import { failureOf, textsOf } from './replies.ts'
+import type { RedisKeys } from '../../wire/keys.ts'
+import { failureOf, textsOf } from '../../wire/replies.ts'
+import { foreignInfoOf, lockInfoOf } from '../../wire/value.ts'
 import { INSPECT, LIST } from './scripts/look.ts'
-import { foreignInfoOf, lockInfoOf } from './value.ts'
 
 /** Keys of the server that one page walks over: some tenths of a millisecond of its time. */
 const WALKED_PER_PAGE = 250

@@ -40,14 +40,22 @@ import type { Warning } from '../../core/events.ts'
 import { onAdoptSeams, type Seams, systemSeams } from '../../core/seams.ts'
 import { started } from '../../core/started.ts'
 import { checkToken, parseToken, TOKEN_MAX } from '../../core/token.ts'
+import { Attempts, type Pending, TOMBSTONE_MS_MIN } from '../../wire/attempts.ts'
+import { type LockKeys, RedisKeys } from '../../wire/keys.ts'
+import { failAsNotSent, failureOf, releasedOf, textsOf, tokenOf } from '../../wire/replies.ts'
+import {
+  holderOf,
+  Metadata,
+  ownerMark,
+  padToken,
+  proclaimed,
+  VALUE_BYTES_MAX,
+} from '../../wire/value.ts'
 import { gated } from './admission.ts'
 import { Advice, type ServerFacts } from './advice.ts'
-import { Attempts, type Pending, TOMBSTONE_MS_MIN } from './attempts.ts'
-import { type LockKeys, RedisKeys } from './keys.ts'
 import { RedisLooking } from './looking.ts'
 import { type RedisOptions, readRedisOptions } from './options.ts'
 import { confirmed } from './replicas.ts'
-import { failAsNotSent, failureOf, releasedOf, textsOf, tokenOf } from './replies.ts'
 import { ACQUIRE } from './scripts/acquire.ts'
 import { CANCEL } from './scripts/cancel.ts'
 import { HAND_OVER } from './scripts/hand-over.ts'
@@ -57,7 +65,6 @@ import { RAISE } from './scripts/raise.ts'
 import { RELEASE, REST } from './scripts/release.ts'
 import { RENEW } from './scripts/renew.ts'
 import { REVOKE } from './scripts/revoke.ts'
-import { holderOf, Metadata, ownerMark, padToken, proclaimed, VALUE_BYTES_MAX } from './value.ts'
 
 /** Forgetting one costs a mark that reads as another process's, for 2 s at most. */
 const WAITERS_MAX = 1000

@@ -20,9 +20,9 @@ import {
   InvalidArgumentError,
   OutcomeUnknownError,
 } from '../../core/errors.ts'
+import { ownerMark } from '../../wire/value.ts'
 import type { RedisSettings, ReplicasSettings } from './options.ts'
 import { OWNS } from './scripts/owns.ts'
-import { ownerMark } from './value.ts'
 
 /**
  * Gives `backend` confirmations, in place, where its option `replicas` wants them.

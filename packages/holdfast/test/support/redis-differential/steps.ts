@@ -15,11 +15,11 @@ import { RAISE } from '../../../src/backends/redis/scripts/raise.ts'
 import { RELEASE, REST } from '../../../src/backends/redis/scripts/release.ts'
 import { RENEW } from '../../../src/backends/redis/scripts/renew.ts'
 import { REVOKE } from '../../../src/backends/redis/scripts/revoke.ts'
-import { ownerMark } from '../../../src/backends/redis/value.ts'
 import type { RedisScript } from '../../../src/clients/redis.ts'
 import { sha1, toText } from '../../../src/sim/node/bytes.ts'
 import type { KeySpace } from '../../../src/sim/node/keyspace.ts'
 import { Random } from '../../../src/sim/random.ts'
+import { ownerMark } from '../../../src/wire/value.ts'
 
 export type Step =
   | Readonly<{ kind: 'script'; script: RedisScript; keys: string[]; args: string[] }>

@@ -2,10 +2,10 @@
 import { Cluster, Redis } from 'ioredis'
 import { createClient } from 'redis'
 import { expect, it } from 'vitest'
-import { type LockKeys, markerKey, RedisKeys } from '../../../src/backends/redis/keys.ts'
-import { metadataOf, ownerMark, padToken } from '../../../src/backends/redis/value.ts'
 import { clientOptionWarnings } from '../../../src/clients/redis-client-options.ts'
 import { asRedisError } from '../../../src/clients/redis-errors.ts'
+import { type LockKeys, markerKey, RedisKeys } from '../../../src/wire/keys.ts'
+import { metadataOf, ownerMark, padToken } from '../../../src/wire/value.ts'
 import { pageOf, tableUnder } from './pages.ts'
 
 const page = pageOf('docs/backends/redis.md')

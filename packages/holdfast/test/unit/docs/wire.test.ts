@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
-import { markerKey, RedisKeys } from '../../../src/backends/redis/keys.ts'
 import { ddl } from '../../../src/backends/sqlite/schema.ts'
 import { ddlOf } from '../../../src/guards/postgres/schema.ts'
+import { markerKey, RedisKeys } from '../../../src/wire/keys.ts'
 import { readRepository } from '../tidy/repository.ts'
 import { pageOf, tableUnder } from './pages.ts'
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { Attempts, type Pending } from '../../../src/backends/redis/attempts.ts'
+import { Attempts, type Pending } from '../../../src/wire/attempts.ts'
 
 const sent = (attempts: Attempts, owner: string, ttlMs: number): Pending =>
   attempts.sent({ lockName: 'k', owner, ttlMs }, 0)

@@ -1,8 +1,8 @@
 import { assert, constantFrom, property, string } from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type LockKeys, RedisKeys } from '../../../src/backends/redis/keys.ts'
-import { leavesTagsAlone, slotOf } from '../../../src/backends/redis/slots.ts'
 import { InvalidArgumentError } from '../../../src/core/errors.ts'
+import { type LockKeys, RedisKeys } from '../../../src/wire/keys.ts'
+import { leavesTagsAlone, slotOf } from '../../../src/wire/slots.ts'
 
 /** Stripes computed by another program: the first byte of SHA-1, modulo 64. */
 const GOLDEN: readonly (readonly [prefix: string, name: string, lock: string, stripe: string])[] = [

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { tokenOf } from '../../../src/backends/redis/replies.ts'
+import { tokenOf } from '../../../src/wire/replies.ts'
 
 describe('the token of a reply', () => {
   it('is an integer that a double holds, or the text of any', () => {

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { expect, it } from 'vitest'
-import { slotOf, tagOf } from '../../../src/backends/redis/slots.ts'
+import { slotOf, tagOf } from '../../../src/wire/slots.ts'
 
 /** By another program: `binascii.crc_hqx` of Python, and 31C3 of the specification. */
 const SLOTS: readonly (readonly [key: string, slot: number])[] = [

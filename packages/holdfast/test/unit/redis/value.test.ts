@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { TOKEN_MAX } from '../../../src/core/token.ts'
 import {
   foreignInfoOf,
   holderOf,
@@ -9,8 +10,7 @@ import {
   padToken,
   proclaimed,
   VALUE_BYTES_MAX,
-} from '../../../src/backends/redis/value.ts'
-import { TOKEN_MAX } from '../../../src/core/token.ts'
+} from '../../../src/wire/value.ts'
 
 const OWNER = 'AbCdEfGhIjKlMnOpQrStUg'
 /** What scripts put before the metadata; the longest is that of a revoke. */

@@ -1,5 +1,5 @@
 import { defineScript, type RedisScript } from '../../../clients/redis.ts'
-import { DESCRIBE } from './describe.ts'
+import { DESCRIBE } from '../../../wire/describe.ts'
 
 /** What stands at the key of a lock. */
 export const INSPECT: RedisScript = defineScript(

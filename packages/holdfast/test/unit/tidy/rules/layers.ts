@@ -15,7 +15,8 @@ const COMMAND = 'packages/cli/'
 const BELOW: Readonly<Record<string, readonly string[]>> = {
   core: [],
   clients: ['core'],
-  backends: ['core', 'clients'],
+  wire: ['core'],
+  backends: ['core', 'clients', 'wire'],
   guards: ['core', 'clients'],
   stores: ['core', 'clients'],
   lock: ['core'],

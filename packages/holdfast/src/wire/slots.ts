@@ -11,7 +11,7 @@
  * that uses a cluster. Trying tags anew for each name would take thousands of steps each time, and a
  * hash of the lock's name in braces would lie in any slot.
  */
-import { assert } from '../../core/assert.ts'
+import { assert } from '../core/assert.ts'
 
 const SLOTS = 16_384
 const DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'

@@ -5,7 +5,7 @@
  * late would be filled by those who give up. At the bound new attempts are refused, not cancels: an
  * attempt that was made must be undone.
  */
-import type { AcquireRequest } from '../../core/backend.ts'
+import type { AcquireRequest } from '../core/backend.ts'
 
 export const TOMBSTONE_MS_MIN = 30_000
 const TOMBSTONES_MAX = 100_000

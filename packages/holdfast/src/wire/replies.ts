@@ -1,12 +1,12 @@
 /** Replies of our own scripts, whose texts some clients give as Buffers. */
-import { assert } from '../../core/assert.ts'
+import { assert } from '../core/assert.ts'
 import {
   BackendUnavailableError,
   type LockError,
   NotALockError,
   OutcomeUnknownError,
-} from '../../core/errors.ts'
-import { parseToken } from '../../core/token.ts'
+} from '../core/errors.ts'
+import { parseToken } from '../core/token.ts'
 
 /** The texts of a reply; numbers become decimal text. */
 export function textsOf(reply: unknown): string[] {

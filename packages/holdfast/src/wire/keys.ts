@@ -18,7 +18,7 @@
  * cluster there are no keys before the store has told what it is.
  */
 import { createHash } from 'node:crypto'
-import { InvalidArgumentError } from '../../core/errors.ts'
+import { InvalidArgumentError } from '../core/errors.ts'
 import { leavesTagsAlone, slotOf, tagOf } from './slots.ts'
 
 /** One counter per name would grow without bound, one for all would be one hot key in a cluster. */

@@ -12,9 +12,9 @@
  *
  * Scripts put together everything up to `s`, because they read the clock and draw the token.
  */
-import type { HolderInfo, LockInfo } from '../../core/backend.ts'
-import { InvalidArgumentError } from '../../core/errors.ts'
-import { parseToken, TOKEN_DIGITS } from '../../core/token.ts'
+import type { HolderInfo, LockInfo } from '../core/backend.ts'
+import { InvalidArgumentError } from '../core/errors.ts'
+import { parseToken, TOKEN_DIGITS } from '../core/token.ts'
 
 export const VALUE_BYTES_MAX = 2048
 /** What a script puts before the rest: up to `s` of 16 digits, and of a revoke `r` and `d`. */
