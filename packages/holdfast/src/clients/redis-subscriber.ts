@@ -4,6 +4,7 @@
  * Guarantee: its errors are listened to when it is ours; nothing here rejects unhandled. It says when
  * a subscription is confirmed, because only from then on is a message sure to arrive.
  */
+import { InvalidArgumentError } from '../core/errors.ts'
 import type { RedisClient, RedisFamily } from './redis.ts'
 
 /** A client that may be given for push alone; it is used for subscriptions and nothing else. */
@@ -14,6 +15,21 @@ export interface RedisSubscriber {
   unsubscribe(channel: string, ...rest: any[]): Promise<unknown>
   // biome-ignore lint/suspicious/noExplicitAny: each event has arguments of its own.
   on(event: string, listener: (...args: any[]) => void): unknown
+}
+
+/** @throws InvalidArgumentError unless `given` is undefined, false or a client for push. */
+export function checkSubscriber(
+  option: string,
+  given: unknown,
+): RedisSubscriber | false | undefined {
+  if (given === undefined || given === false) return given
+  const shape = given as Partial<Record<keyof RedisSubscriber, unknown>> | null
+  const methods = [shape?.subscribe, shape?.unsubscribe, shape?.on]
+  if (typeof given !== 'object' || methods.some((method) => typeof method !== 'function')) {
+    const allowed = 'false, or a client with subscribe, unsubscribe and on'
+    throw new InvalidArgumentError(option, given, allowed)
+  }
+  return given as RedisSubscriber
 }
 
 type Listener = (...args: unknown[]) => void

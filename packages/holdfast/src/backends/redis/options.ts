@@ -1,10 +1,10 @@
-import type { RedisSubscriber } from '../../clients/redis-subscriber.ts'
+import { checkSubscriber, type RedisSubscriber } from '../../clients/redis-subscriber.ts'
 import type { Options } from '../../core/backend.ts'
 import { InvalidArgumentError } from '../../core/errors.ts'
+import { shortText, whole } from '../../core/option-values.ts'
 import { checkNames, TTL_MS_MAX, TTL_MS_MIN } from '../../core/options.ts'
 
 const KEY_PREFIX_DEFAULT = 'lock:'
-const BYTES_MAX = 64
 
 export type RedisOptions = Options<{
   /**
@@ -105,7 +105,7 @@ export function readRedisOptions(options: RedisOptions, isCluster = false): Redi
   }
   return {
     keyPrefix: shortText('keyPrefix', keyPrefix),
-    subscriber: readSubscriber(subscriber),
+    subscriber: checkSubscriber('subscriber', subscriber),
     sourceId: shortText('sourceId', sourceId),
     onEmpty,
     ttlMsMin,
@@ -129,35 +129,4 @@ function readReplicas(given: unknown, isCluster: boolean): ReplicasSettings | nu
     count: whole('replicas.count', count, 1, REPLICA_COUNT_MAX),
     timeoutMs: whole('replicas.timeoutMs', timeoutMs, 1, CONFIRMATION_MS_MAX),
   }
-}
-
-function whole(option: string, value: unknown, min: number, max: number): number {
-  if (Number.isSafeInteger(value) && (value as number) >= min && (value as number) <= max) {
-    return value as number
-  }
-  throw new InvalidArgumentError(option, value, `a whole number from ${min} to ${max}`)
-}
-
-function shortText(option: string, value: unknown): string {
-  if (
-    typeof value !== 'string' ||
-    Buffer.byteLength(value) > BYTES_MAX ||
-    value.includes('\0') ||
-    !value.isWellFormed()
-  ) {
-    const allowed = `text of up to ${BYTES_MAX} bytes of UTF-8, without NUL`
-    throw new InvalidArgumentError(option, value, allowed)
-  }
-  return value
-}
-
-function readSubscriber(given: unknown): RedisSubscriber | false | undefined {
-  if (given === undefined || given === false) return given
-  const shape = given as Partial<Record<keyof RedisSubscriber, unknown>> | null
-  const methods = [shape?.subscribe, shape?.unsubscribe, shape?.on]
-  if (typeof given !== 'object' || methods.some((method) => typeof method !== 'function')) {
-    const allowed = 'false, or a client with subscribe, unsubscribe and on'
-    throw new InvalidArgumentError('subscriber', given, allowed)
-  }
-  return given as RedisSubscriber
 }
