@@ -38,11 +38,12 @@ function checkLength({ path, text }: TextFile): string[] {
     : [`${path}: has ${lines} lines, at most ${CONFORMANCE_LINES_MAX} are allowed here`]
 }
 
+/** Parts of a store may land before the backend itself, `redis-backend.ts` or `memory.ts`. */
 function foldersUnder(files: readonly TextFile[], prefix: string): string[] {
   const names = files
     .filter(({ path }) => path.startsWith(prefix))
     .map(({ path }) => path.slice(prefix.length).split('/'))
-    .filter((parts) => parts.length > 1)
+    .filter(([name, file]) => file === `${name}-backend.ts` || file === `${name}.ts`)
     .map(([name = '']) => name)
   return [...new Set(names)]
 }
