@@ -29,6 +29,8 @@ const STEPS = 50_000
 /** Enough for a mutant of the model that is another bug than that of the Lua text. */
 const STEPS_TOGETHER = 1000
 const SOURCE = fileURLToPath(new URL('../../src', import.meta.url))
+/** Where the Lua texts of the models' scripts are. */
+const SCRIPT_FOLDERS = ['backends/redis/scripts', 'wire']
 /** What the models import besides themselves. */
 const SHARED = ['backends', 'clients', 'core']
 
@@ -61,8 +63,7 @@ describe('a bug on the side of a Redis node', () => {
       expect(patched(source, patch)).not.toBe(source)
     }
     // In another file it would patch another script as well.
-    const scripts = join(SOURCE, 'backends/redis/scripts')
-    const texts = readdirSync(scripts).map((file) => readFileSync(join(scripts, file), 'utf8'))
+    const texts = SCRIPT_FOLDERS.flatMap(textsIn)
     expect(texts.filter((text) => text.includes(lua.text))).toHaveLength(1)
   })
 
@@ -81,6 +82,11 @@ describe('a bug on the side of a Redis node', () => {
     expect((await runDifferential(given)).difference).toBe(null)
   })
 })
+
+function textsIn(folder: string): string[] {
+  const path = join(SOURCE, folder)
+  return readdirSync(path).map((file) => readFileSync(join(path, file), 'utf8'))
+}
 
 /** A script may have its text from several files. */
 function luaWith({ lua }: RedisScript, { text, replacement }: Patch): string {

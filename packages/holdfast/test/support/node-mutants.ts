@@ -11,7 +11,8 @@ export interface NodeMutant {
   readonly model: Patch
 }
 
-const LUA = 'backends/redis/scripts/'
+const REDIS = 'backends/redis/scripts/'
+const SHARED = 'wire/'
 const MODEL = 'sim/node/scripts/'
 
 type Change = readonly [file: string, text: string, replacement: string]
@@ -19,7 +20,7 @@ type Change = readonly [file: string, text: string, replacement: string]
 function mutant(name: string, lua: Change, model: Change): NodeMutant {
   return {
     name,
-    lua: { name, file: LUA + lua[0], text: lua[1], replacement: lua[2] },
+    lua: { name, file: lua[0], text: lua[1], replacement: lua[2] },
     model: { name, file: MODEL + model[0], text: model[1], replacement: model[2] },
   }
 }
@@ -28,7 +29,7 @@ const ACQUIRING: readonly NodeMutant[] = [
   mutant(
     'acquire sees no tombstone of a free name',
     [
-      'acquire.ts',
+      `${REDIS}acquire.ts`,
       "if redis.call('EXISTS', KEYS[1], KEYS[2]) > 0 then",
       "if redis.call('EXISTS', KEYS[1]) > 0 then",
     ],
@@ -41,7 +42,7 @@ const ACQUIRING: readonly NodeMutant[] = [
   mutant(
     'acquire repeats the grant to whoever asks',
     [
-      'acquire.ts',
+      `${REDIS}acquire.ts`,
       "redis.call('PTTL', KEYS[1])\n  if string.sub(value, 1, 27) == own then",
       "redis.call('PTTL', KEYS[1])\n  if string.sub(value, 1, 4) == 'hf1:' then",
     ],
@@ -53,7 +54,7 @@ const ACQUIRING: readonly NodeMutant[] = [
   ),
   mutant(
     'acquire writes no TTL',
-    ['acquire.ts', ".. now .. ARGV[2], 'PX', ARGV[1])", '.. now .. ARGV[2])'],
+    [`${REDIS}acquire.ts`, ".. now .. ARGV[2], 'PX', ARGV[1])", '.. now .. ARGV[2])'],
     [
       'granting.ts',
       'drawn.nowUs, metadata), Number(ttl))\n  return BigInt',
@@ -62,13 +63,13 @@ const ACQUIRING: readonly NodeMutant[] = [
   ),
   mutant(
     'acquire leaves no mark that somebody waits',
-    ['acquire.ts', '  if KEYS[4] then\n', '  if false then\n'],
+    [`${REDIS}acquire.ts`, '  if KEYS[4] then\n', '  if false then\n'],
     ['granting.ts', 'if (want !== null) run.trySet(...want, WANT_MS)', ''],
   ),
   mutant(
     'the counter goes back to the clock',
     [
-      'next-token.ts',
+      `${REDIS}next-token.ts`,
       'if last and (#last > #now or (#last == #now and last >= now)) then',
       'if false then',
     ],
@@ -80,7 +81,11 @@ const ACQUIRING: readonly NodeMutant[] = [
   ),
   mutant(
     'a counter ahead of the clock is not raised',
-    ['next-token.ts', "redis.call('INCR', counter)\n", "redis.call('INCRBY', counter, 0)\n"],
+    [
+      `${REDIS}next-token.ts`,
+      "redis.call('INCR', counter)\n",
+      "redis.call('INCRBY', counter, 0)\n",
+    ],
     [
       'tokens.ts',
       'token: run.increment(counter)',
@@ -89,13 +94,13 @@ const ACQUIRING: readonly NodeMutant[] = [
   ),
   mutant(
     'a counter is compared as text alone',
-    ['next-token.ts', '(#last > #now or (#last == #now and last >= now))', 'last >= now'],
+    [`${REDIS}next-token.ts`, '(#last > #now or (#last == #now and last >= now))', 'last >= now'],
     ['tokens.ts', '!isAtLeast(last, nowUs)', 'last < nowUs'],
   ),
   mutant(
     'raise lowers',
     [
-      'raise.ts',
+      `${REDIS}raise.ts`,
       'if last and (#last > #ARGV[1] or (#last == #ARGV[1] and last >= ARGV[1])) then',
       'if last == ARGV[1] then',
     ],
@@ -111,7 +116,7 @@ const HOLDING: readonly NodeMutant[] = [
   mutant(
     'release deletes whosever it is',
     [
-      'release.ts',
+      `${SHARED}release.ts`,
       "if type(value) ~= 'string' or string.sub(value, 1, 27) ~= ARGV[1] then",
       "if type(value) ~= 'string' then",
     ],
@@ -124,7 +129,7 @@ const HOLDING: readonly NodeMutant[] = [
   mutant(
     'release wakes nobody',
     [
-      'release.ts',
+      `${SHARED}release.ts`,
       "a user without rights on channels has released all the same.\n  redis.pcall('PUBLISH', KEYS[1], '')\n",
       'a user without rights on channels has released all the same.\n',
     ],
@@ -137,7 +142,7 @@ const HOLDING: readonly NodeMutant[] = [
   mutant(
     'an early release frees the name at once',
     [
-      'release.ts',
+      `${SHARED}release.ts`,
       "redis.call('SET', KEYS[1], resting, 'PX', ARGV[2])",
       "redis.call('DEL', KEYS[1])",
     ],
@@ -145,7 +150,7 @@ const HOLDING: readonly NodeMutant[] = [
   ),
   mutant(
     'renew takes no notice of the owner',
-    ['renew.ts', 'if value and string.sub(value, 1, 27) == ARGV[1] then', 'if value then'],
+    [`${REDIS}renew.ts`, 'if value and string.sub(value, 1, 27) == ARGV[1] then', 'if value then'],
     [
       'holding.ts',
       'if (isOf(mark, value)) {\n    if (run.pttl',
@@ -155,7 +160,7 @@ const HOLDING: readonly NodeMutant[] = [
   mutant(
     'renew brings back what is over',
     [
-      'renew.ts',
+      `${REDIS}renew.ts`,
       "  return redis.call('EXISTS', KEYS[1]) == 0 and 'expired' or 'superseded'",
       "  redis.call('SET', KEYS[1], ARGV[1] .. ARGV[3] .. ':{}', 'PX', ARGV[2])\n  return 'renewed'",
     ],
@@ -167,18 +172,18 @@ const HOLDING: readonly NodeMutant[] = [
   ),
   mutant(
     'renew shortens',
-    ['renew.ts', "if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then", 'if true then'],
+    [`${REDIS}renew.ts`, "if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then", 'if true then'],
     ['holding.ts', 'if (run.pttl(lock) < Number(ttl)) run.expire', 'run.expire'],
   ),
   mutant(
     'cancel leaves no tombstone',
-    ['cancel.ts', "redis.call('SET', KEYS[3], '', 'PX', life)\n", ''],
+    [`${REDIS}cancel.ts`, "redis.call('SET', KEYS[3], '', 'PX', life)\n", ''],
     ['holding.ts', "  run.set(tombstone, '', lifeMs)\n", ''],
   ),
   mutant(
     'cancel leaves a tombstone only where there was nothing to delete',
     [
-      'cancel.ts',
+      `${REDIS}cancel.ts`,
       "redis.call('SET', KEYS[3], '', 'PX', life)\n",
       "if string.sub(redis.call('MGET', KEYS[1])[1] or '', 1, 27) ~= ARGV[1] then\n  redis.call('SET', KEYS[3], '', 'PX', life)\nend\n",
     ],
@@ -191,7 +196,7 @@ const HOLDING: readonly NodeMutant[] = [
   mutant(
     'proclaim takes the TTL away',
     [
-      'proclaim.ts',
+      `${REDIS}proclaim.ts`,
       "redis.call('SET', KEYS[1], proclaimed, 'XX', 'KEEPTTL')",
       "redis.call('SET', KEYS[1], proclaimed)",
     ],
@@ -206,7 +211,7 @@ const HOLDING: readonly NodeMutant[] = [
 const PASSING_ON: readonly NodeMutant[] = [
   mutant(
     'hand-over takes no notice of the owner',
-    ['hand-over.ts', 'if string.sub(value, 1, 27) ~= ARGV[1] then', "if value == '' then"],
+    [`${REDIS}hand-over.ts`, 'if string.sub(value, 1, 27) ~= ARGV[1] then', "if value == '' then"],
     [
       'granting.ts',
       "if (!isOf(mark, value)) return ['not-held']",
@@ -216,7 +221,7 @@ const PASSING_ON: readonly NodeMutant[] = [
   mutant(
     'hand-over grants to an owner that was cancelled',
     [
-      'hand-over.ts',
+      `${REDIS}hand-over.ts`,
       "if found[3] or (foreign and ARGV[6] ~= '1') then",
       "if foreign and ARGV[6] ~= '1' then",
     ],
@@ -228,7 +233,7 @@ const PASSING_ON: readonly NodeMutant[] = [
   ),
   mutant(
     'hand-over grants twice when it is sent again',
-    ['hand-over.ts', 'if string.sub(value, 1, 27) == next_mark then', 'if false then'],
+    [`${REDIS}hand-over.ts`, 'if string.sub(value, 1, 27) == next_mark then', 'if false then'],
     [
       'granting.ts',
       "  if (isOf(markOf(nextOwner), value)) return ['again'",
@@ -237,7 +242,7 @@ const PASSING_ON: readonly NodeMutant[] = [
   ),
   mutant(
     'revoke takes from another holder than was seen',
-    ['revoke.ts', 'elseif token_seen ~= ARGV[2] then', 'elseif not token_seen then'],
+    [`${REDIS}revoke.ts`, 'elseif token_seen ~= ARGV[2] then', 'elseif not token_seen then'],
     [
       'granting.ts',
       'if (!isForeign && seen?.token !== wanted)',
@@ -247,7 +252,7 @@ const PASSING_ON: readonly NodeMutant[] = [
   mutant(
     'revoke leaves no tombstone',
     [
-      'revoke.ts',
+      `${REDIS}revoke.ts`,
       "  redis.call('SET', tombstone, '', 'PX', math.max(2 * left, tonumber(ARGV[5])))\n",
       '',
     ],
@@ -256,7 +261,7 @@ const PASSING_ON: readonly NodeMutant[] = [
   mutant(
     'revoke takes the TTL away',
     [
-      'revoke.ts',
+      `${REDIS}revoke.ts`,
       "redis.call('SET', KEYS[1], value, 'XX', 'KEEPTTL')",
       "redis.call('SET', KEYS[1], value)",
     ],
@@ -264,13 +269,13 @@ const PASSING_ON: readonly NodeMutant[] = [
   ),
   mutant(
     'a marker of another server counts',
-    ['gate.ts', 'if seen ~= run_id then', 'if not seen then'],
+    [`${REDIS}gate.ts`, 'if seen ~= run_id then', 'if not seen then'],
     ['gate.ts', 'runId === run.runId && state !== undefined', 'state !== undefined'],
   ),
   mutant(
     'whoever asks may let the server grant',
     [
-      'gate.ts',
+      `${REDIS}gate.ts`,
       "if state ~= 'waiting' or inc ~= ARGV[1] or longest_seen ~= ARGV[2] then",
       "if state ~= 'waiting' then",
     ],

@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest'
 import { ddl } from '../../../src/backends/sqlite/schema.ts'
+import type { RedisScript } from '../../../src/clients/redis.ts'
 import { ddlOf } from '../../../src/guards/postgres/schema.ts'
 import { markerKey, RedisKeys } from '../../../src/wire/keys.ts'
 import { readRepository } from '../tidy/repository.ts'
@@ -35,23 +36,27 @@ it('the tables of a lock file are those that the backend makes', () => {
 })
 
 /** Each script by its constant, with what it takes and answers as an indented block. */
-function headers(): string[] {
+async function headers(): Promise<string[]> {
   const folder = 'packages/holdfast/src/backends/redis/scripts/'
-  const header =
-    /export const (\w+): (?:RedisScript|string) = (?:defineScript\(\s*'[\w-]+',\s*)?\/\* lua \*\/ `\n((?:-- (?:KEYS|ARGV|Reply| ).*\n)+)/g
-  return readRepository()
-    .filter(({ path }) => path.startsWith(folder))
-    .flatMap(({ text }) => [...text.matchAll(header)])
-    .map(([, name = '', lines = '']) => {
-      const block = lines.replace(/^-- /gm, '    ')
-      return `\`${name.replace(/_LUA$/, '')}\`\n\n${block}`
-    })
-    .sort()
+  const paths = readRepository().map(({ path }) => path)
+  const found: string[] = []
+  for (const path of paths.filter((one) => one.startsWith(folder))) {
+    const { href } = new URL(`../../../../../${path}`, import.meta.url)
+    const exported: Readonly<Record<string, unknown>> = await import(href)
+    for (const [name, { lua = '' }] of Object.entries(exported) as [
+      string,
+      Partial<RedisScript>,
+    ][]) {
+      const [header = ''] = /(?:^-- (?:KEYS|ARGV|Reply| ).*\n)+/m.exec(lua) ?? []
+      if (header !== '') found.push(`\`${name}\`\n\n${header.replace(/^-- /gm, '    ')}`)
+    }
+  }
+  return found.sort()
 }
 
 // The accident: a script reads one more key, and the page still has the old one.
-it('the headers of the scripts are those of the sources', () => {
-  const found = headers()
+it('the headers of the scripts are those of the sources', async () => {
+  const found = await headers()
   expect(found.length).toBeGreaterThan(12)
   const section = page.text.slice(page.text.indexOf('\n`ACQUIRE`') + 1)
   expect(section).toBe(found.join('\n'))

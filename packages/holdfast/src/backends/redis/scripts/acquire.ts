@@ -1,5 +1,5 @@
 import { defineScript, type RedisScript } from '../../../clients/redis.ts'
-import { WANT_MS } from './look.ts'
+import { WANT_MS } from '../../../wire/look.ts'
 import { NEXT_TOKEN } from './next-token.ts'
 
 /** Apart from the script, because another one contains it (gate.ts). */

@@ -1,3 +1,5 @@
+import { NOW } from '../../../wire/now.ts'
+
 /**
  * Part of the scripts that grant: draws the next fencing token.
  *
@@ -9,11 +11,8 @@
  * written before the lock: Redis keeps what a script wrote before it failed, and a token that was
  * drawn in vain is harmless, a lock without a counter is not.
  */
-export const NEXT_TOKEN = /* lua */ `
-local time = redis.call('TIME')
--- Without the zeros a clock of 5 microseconds past the second would be five digits short. They are
--- missing from one reading in ten only, and string.format costs more than all the rest of this.
-local now = #time[2] == 6 and time[1] .. time[2] or time[1] .. string.format('%06d', time[2])
+export const NEXT_TOKEN: string = /* lua */ `
+${NOW}
 local token = now
 local last = redis.call('GETSET', counter, now)
 -- By length, then by bytes: '10' < '9' as text.
