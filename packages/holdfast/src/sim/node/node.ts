@@ -41,6 +41,8 @@ export class RedisNode {
   isReadOnly = false
   /** `maxmemory` is used up, and the policy is noeviction. */
   isOutOfMemory = false
+  /** Replicas that are connected; nothing is copied to them here. */
+  replicaCount = 0
   readonly #seams: Seams
   readonly #known = new Set<string>()
   readonly #connections = new Map<ConnectionEvents, Set<string>>()
@@ -146,6 +148,7 @@ export class RedisNode {
       runId: this.#runId,
       isReadOnly: this.isReadOnly,
       isOutOfMemory: this.isOutOfMemory,
+      replicaCount: this.replicaCount,
       nowUs: this.clock.nowUs(),
       publish: (channel, message) => this.#publish(toText(channel), toText(message)),
     }

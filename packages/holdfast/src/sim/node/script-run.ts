@@ -18,8 +18,11 @@ export class ReplyError extends Error {
 export interface ScriptWorld {
   readonly keys: KeySpace
   readonly runId: string
+  /** A replica, and so it takes no writes. */
   readonly isReadOnly: boolean
   readonly isOutOfMemory: boolean
+  /** Replicas that are connected. */
+  readonly replicaCount: number
   readonly nowUs: number
   publish(channel: Bytes, message: Bytes): void
 }
@@ -50,6 +53,15 @@ export class ScriptRun {
 
   get runId(): string {
     return this.#world.runId
+  }
+
+  /** As INFO replication says it. */
+  get role(): 'master' | 'slave' {
+    return this.#world.isReadOnly ? 'slave' : 'master'
+  }
+
+  get replicaCount(): number {
+    return this.#world.replicaCount
   }
 
   find(key: Bytes): Entry | null {
@@ -97,6 +109,14 @@ export class ScriptRun {
     if (lifeMs === 'as it was') expiresAtMs = before?.expiresAtMs ?? null
     else if (lifeMs !== 'for ever') expiresAtMs = this.#nowMs + lifeMs
     this.#world.keys.put(key, { type: 'string', value, expiresAtMs })
+  }
+
+  /** As SET NX. @returns Whether there was nothing. */
+  setIfMissing(key: Bytes, value: Bytes, lifeMs: number): boolean {
+    this.#mayWrite(true)
+    if (this.exists(key)) return false
+    this.set(key, value, lifeMs)
+    return true
   }
 
   /** As GETSET: what stood there. It never ends from now on. */

@@ -27,6 +27,7 @@ export interface Condition {
   readonly runId: string
   readonly isReadOnly: boolean
   readonly isOutOfMemory: boolean
+  readonly replicaCount: number
 }
 
 interface Done {

@@ -58,7 +58,8 @@ export async function runDifferential(options: DifferentialOptions): Promise<Out
     const seen = await server.run(drawn, weather !== 'out of memory')
     await make(redis, 'calm', weather)
     const isReadOnly = weather === 'read-only'
-    const condition = { models, runId, isReadOnly, isOutOfMemory: weather === 'out of memory' }
+    const isOutOfMemory = weather === 'out of memory'
+    const condition = { models, runId, isReadOnly, isOutOfMemory, replicaCount: 0 }
     for (const [index, lane] of lanes.entries()) {
       const [step, one] = [drawn[index] as Step, seen[index] as Seen]
       lane.history.push(textOf(step))

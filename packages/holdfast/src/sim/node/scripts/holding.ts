@@ -1,9 +1,13 @@
 /** The scripts of an owner that has a name, or may have it: all compare the owner first. */
 import type { ScriptModel } from './model.ts'
-import { isOf, markOf, RESTING_OWNER, restingValue, revokedTokenIn } from './values.ts'
-
-/** A value shorter than this has no JSON to look into. */
-const JSON_AT = 47
+import {
+  endOfMetadata,
+  isOf,
+  markOf,
+  RESTING_OWNER,
+  restingValue,
+  revokedTokenIn,
+} from './values.ts'
 
 export const renew: ScriptModel = (run, [lock = ''], [mark = '', ttl = '', token = '']) => {
   const value = run.read(lock)
@@ -48,8 +52,7 @@ export const proclaim: ScriptModel = (
   const value = run.read(lock)
   if (!isOf(mark, value)) return 'not-held'
   // The last member goes, whichever form it has, or else only the closing brace.
-  const ends = [value.indexOf(',"v":', JSON_AT), value.indexOf(',"V":', JSON_AT), value.length - 1]
-  const end = ends.find((at) => at >= 0)
+  const end = endOfMetadata(value, 'v', 'V')
   const proclaimed = `${value.slice(0, end)}${member}}`
   if (proclaimed.length > Number(bytesMax)) return 'too-long'
   run.set(lock, proclaimed, 'as it was')

@@ -1,4 +1,4 @@
-/** Every script that the Redis backend sends, by the name under which Redis caches it. */
+/** Every script that the backends on Redis send, by the name under which Redis caches it. */
 import { ACQUIRE } from '../../../backends/redis/scripts/acquire.ts'
 import { CANCEL } from '../../../backends/redis/scripts/cancel.ts'
 import { ADMIT, GATED_ACQUIRE } from '../../../backends/redis/scripts/gate.ts'
@@ -16,6 +16,7 @@ import { acquire, handOver, revoke } from './granting.ts'
 import { cancel, owns, proclaim, release, renew, rest } from './holding.ts'
 import { awaitName, facts, inspect, list } from './looking.ts'
 import type { ScriptModel } from './model.ts'
+import { REDLOCK_MODELS } from './redlock/index.ts'
 import { raise } from './tokens.ts'
 
 const MODELLED: readonly (readonly [RedisScript, ScriptModel])[] = [
@@ -35,6 +36,7 @@ const MODELLED: readonly (readonly [RedisScript, ScriptModel])[] = [
   [LIST, list],
   [AWAIT, awaitName],
   [FACTS, facts],
+  ...REDLOCK_MODELS,
 ]
 
 export const SCRIPT_MODELS: ReadonlyMap<string, ScriptModel> = new Map(

@@ -6,7 +6,7 @@ import type { ScriptModel } from './model.ts'
 const TOKEN_MAX = '9223372036854775807'
 
 /** Decimal text without leading zeros: the longer one is the larger. */
-function isAtLeast(text: Bytes, other: Bytes): boolean {
+export function isAtLeast(text: Bytes, other: Bytes): boolean {
   return text.length === other.length ? text >= other : text.length > other.length
 }
 
@@ -23,6 +23,31 @@ export function draw(run: ScriptRun, counter: Bytes): Drawn | null {
   run.set(counter, last, 'for ever')
   if (last === TOKEN_MAX) return null
   return { token: run.increment(counter), nowUs }
+}
+
+/** A proposal further from the node's clock than this is not taken. */
+const PROPOSED_OFF_US_MAX = 60_000_000
+
+/** max(last + 1, proposed), where `last` stands at the counter. Null: the counter is at its end. */
+export function drawProposed(
+  run: ScriptRun,
+  counter: Bytes,
+  last: Bytes,
+  proposed: Bytes,
+): Drawn | null {
+  const nowUs = String(run.nowUs)
+  const isNear = Math.abs(Number(proposed) - run.nowUs) <= PROPOSED_OFF_US_MAX
+  const token = isNear ? proposed : nowUs
+  if (lift(run, counter, last, token)) return { token, nowUs }
+  if (last === TOKEN_MAX) return null
+  return { token: run.increment(counter), nowUs }
+}
+
+/** To no less than `token`. @returns Whether it was below. */
+export function lift(run: ScriptRun, counter: Bytes, last: Bytes, token: Bytes): boolean {
+  if (isAtLeast(last, token)) return false
+  run.set(counter, token, 'for ever')
+  return true
 }
 
 export const raise: ScriptModel = (run, [counter = ''], [token = '']) => {

@@ -61,6 +61,19 @@ export function revokedTokenIn(value: Bytes): Bytes | null {
   return pattern.exec(value)?.[1] ?? null
 }
 
+const JSON_AT = MARK_BYTES + TOKEN_BYTES + 1
+
+/** Whether a repair put it there, and no attempt. */
+export function isRepaired(value: Bytes): boolean {
+  return /^\{"s":[0-9]+,"f":1,/.test(value.slice(JSON_AT))
+}
+
+/** Where the last members begin that a proclaimed value replaces; at least the closing brace. */
+export function endOfMetadata(value: Bytes, ...members: readonly Bytes[]): number {
+  const places = members.map((name) => value.indexOf(`,"${name}":`, JSON_AT))
+  return places.find((at) => at >= 0) ?? value.length - 1
+}
+
 export type Description = readonly [kind: 'lock' | 'rest' | 'foreign', first: Bytes, second: Bytes]
 
 /** What people may see of a value. */
