@@ -266,3 +266,8 @@ export async function outcome<T>(promise: Promise<T>): Promise<PromiseSettledRes
   const [settled] = await Promise.allSettled([promise])
   return settled as PromiseSettledResult<T>
 }
+
+/** Of what a check did not expect, for its message. */
+export function told(settled: PromiseSettledResult<unknown>): string {
+  return settled.status === 'rejected' ? String(settled.reason) : `resolved: ${settled.value}`
+}

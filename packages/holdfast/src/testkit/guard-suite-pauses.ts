@@ -12,6 +12,7 @@ import {
   leaseFor,
   OTHER_OWNER,
   outcome,
+  told,
 } from './guard-suite-harness.ts'
 
 const VALID_MS = 400
@@ -42,7 +43,7 @@ export function testPauses<Tx>(check: GuardCheck<Tx>): void {
       await nextHolder(store)
       wakesUp.open()
       const settled = await paused
-      ok(settled.status === 'rejected' && settled.reason instanceof LeaseLostError, String(settled))
+      ok(settled.status === 'rejected' && settled.reason instanceof LeaseLostError, told(settled))
       deepStrictEqual(await ours.entries(lockName), ['next'])
     },
   )
@@ -67,7 +68,7 @@ export function testPauses<Tx>(check: GuardCheck<Tx>): void {
     await nextHolder(store)
     isNextDone = true
     const settled = await working
-    ok(settled.status === 'rejected' && settled.reason instanceof LeaseLostError, String(settled))
+    ok(settled.status === 'rejected' && settled.reason instanceof LeaseLostError, told(settled))
     deepStrictEqual(await ours.entries(lockName), ['next'])
   })
 
@@ -88,7 +89,7 @@ export function testPauses<Tx>(check: GuardCheck<Tx>): void {
     await nextHolder(store)
     wakesUp.open()
     const settled = await paused
-    ok(settled.status === 'rejected' && settled.reason instanceof GuardBusyError, String(settled))
+    ok(settled.status === 'rejected' && settled.reason instanceof GuardBusyError, told(settled))
     deepStrictEqual(await store.ours.entries(lockName), ['next'])
   })
 

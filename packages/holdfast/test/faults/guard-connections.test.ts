@@ -105,6 +105,35 @@ describe('a connection of the pool', () => {
     await close()
   })
 
+  // The work goes on in the very moment in which the server cuts it: its last words are heard only when
+  // COMMIT is on its way, and belong to that.
+  it('that the server cut is known for it even when COMMIT has been sent', async () => {
+    const proxy = await startProxy(stand.server.port)
+    const pool = openPool(stand.server, proxy.port)
+    const guard = postgresGuard(pool, { timeoutMs: 300 })
+    const watch = openPool(stand.server, stand.server.port)
+    proxy.onBytes = (direction, bytes) => {
+      const isEnd = direction === 'toServer' && isCommit(bytes)
+      if (isEnd) proxy.letGo('toClient')
+    }
+    const name = newName()
+    const run = guard.transaction(fenced(name, 5n), async (tx) => {
+      const { rows } = await tx.query('SELECT pg_backend_pid() AS pid')
+      proxy.hold('toClient')
+      const isOver = async (): Promise<boolean> => {
+        const { rowCount } = await watch.query('SELECT 1 FROM pg_stat_activity WHERE pid = $1', [
+          rows[0].pid,
+        ])
+        return rowCount === 0
+      }
+      await expect.poll(isOver, { timeout: 20_000 }).toBe(true)
+    })
+    expect(codeOf(await outcome(run))).toBe('GUARD_BUSY')
+    await pool.end()
+    await watch.end()
+    await proxy.close()
+  })
+
   // The server's last words reach a connection that the pool has written off, and whose errors are
   // nobody's any more but the pool's.
   it('that is destroyed hears nothing that the server still says', async () => {

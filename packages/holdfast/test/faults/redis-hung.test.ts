@@ -151,7 +151,10 @@ describe.each(CLIENT_NAMES)('behind a black hole, %s:', (name) => {
 // B031, second part: a renewal whose answer came after the scope had ended was followed by others.
 it('nothing is sent after the release when a renewal is answered late', async () => {
   const locks = await stand.locks({ port: stand.proxy.port })
-  await (await locks.acquire('warm')).release()
+  // The server has each script after it: a script sent again in full would be one request more.
+  const warm = await locks.acquire('warm')
+  await warm.renew()
+  await warm.release()
   const sent = countRequests()
   let renewed = 0
   locks.on('renewed', () => {

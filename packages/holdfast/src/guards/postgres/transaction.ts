@@ -170,12 +170,36 @@ async function commitFailed<Tx, T>(
   session.destroy()
   const outcome = await settle(parts, call.claim, claimed.seq, limitMs)
   if (outcome === 'committed') return { value }
-  if (outcome === 'not-committed') throw unavailable(error, 'the connection was lost at COMMIT')
+  if (outcome === 'not-committed') throw endedAtCommit(run, error)
   throw new OutcomeUnknownError(
     `the answer to COMMIT was lost, and the guard's record of "${call.claim.resource}" does not ` +
       'tell whether it was applied',
     { cause: error },
   )
+}
+
+/**
+ * Nothing was applied. A server that cut the transaction at a time-out may be heard of only now, when
+ * the work went on in the same moment.
+ */
+function endedAtCommit<Tx>({ call, parts, beganAtMs, limitMs }: Run<Tx>, error: unknown): unknown {
+  const slackMs = slackOf(limitMs)
+  const lost = call.bound.loss(slackMs)
+  if (lost !== null) return lost.error
+  const isPastLimit = parts.seams.nowMs() - beganAtMs >= limitMs - slackMs
+  if (isPastLimit || sqlState(error) === '25P03') {
+    return new GuardBusyError(call.claim.resource, endedAfter(limitMs), { cause: error })
+  }
+  return unavailable(error, 'the connection was lost at COMMIT')
+}
+
+/** Two clocks that differ by 1 % at most, and time-outs in whole milliseconds. */
+function slackOf(limitMs: number): number {
+  return 2 + limitMs / 100
+}
+
+function endedAfter(limitMs: number): string {
+  return `the server ended the transaction at its time-out of ${limitMs} ms`
 }
 
 function swallowed(): InvalidArgumentError {
@@ -203,8 +227,7 @@ function explain<Tx>(run: Run<Tx>, error: unknown, wasAlive: boolean, isTheirs: 
   const { resource } = call.claim
   const endedAtMs = session.failedAtMs ?? run.parts.seams.nowMs()
   const elapsedMs = endedAtMs - run.beganAtMs
-  // Two clocks that differ by 1 % at most, and time-outs in whole milliseconds.
-  const slackMs = 2 + limitMs / 100
+  const slackMs = slackOf(limitMs)
   const state = sqlState(error)
   const isCut =
     (state === '57014' && elapsedMs >= limitMs - slackMs) ||
@@ -219,9 +242,7 @@ function explain<Tx>(run: Run<Tx>, error: unknown, wasAlive: boolean, isTheirs: 
       (session.failure instanceof ClosedWhileIdle && elapsedMs >= limitMs - slackMs)
     if (isCut || (isOver && wasIdle)) {
       const what =
-        state === '55P03'
-          ? 'another transaction keeps its row locked'
-          : `the server ended the transaction at its time-out of ${limitMs} ms`
+        state === '55P03' ? 'another transaction keeps its row locked' : endedAfter(limitMs)
       return new GuardBusyError(resource, what, { cause: error ?? session.failure })
     }
     if (session.failure instanceof LockError) return session.failure
