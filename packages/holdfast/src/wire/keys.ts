@@ -83,7 +83,7 @@ export class RedisKeys {
     const start = `${this.prefix}#hf:`
     return {
       lock: this.lock(lockName),
-      counter: `${start}token:{${stripeOf(lockName)}}`,
+      counter: stripeKey(this.prefix, stripeOf(lockName)),
       want: `${start}want:${lockName}`,
       cancelStart: `${start}cancel:`,
     }
@@ -107,8 +107,21 @@ export function markerKey(prefix: string): string {
   return `${prefix}#hf:marker`
 }
 
+/** All counters of a prefix outside of a cluster, in the order of their numbers. */
+export function stripeKeys(prefix: string): string[] {
+  return Array.from({ length: STRIPES }, (_, number) => stripeKey(prefix, digitsOf(number)))
+}
+
+function stripeKey(prefix: string, digits: string): string {
+  return `${prefix}#hf:token:{${digits}}`
+}
+
+function digitsOf(stripe: number): string {
+  return String(stripe).padStart(2, '0')
+}
+
 /** Two digits: the first byte of the SHA-1 of the name in UTF-8, modulo 64. */
 function stripeOf(lockName: string): string {
   const [byte = 0] = createHash('sha1').update(lockName, 'utf8').digest()
-  return String(byte % STRIPES).padStart(2, '0')
+  return digitsOf(byte % STRIPES)
 }
