@@ -61,10 +61,10 @@ export async function contend(place: Place, lockNames: readonly [string, string]
 async function hold(place: Place, lockName: string): Promise<void> {
   const { locks, observer, process, random } = place
   // One in four renews by hand, and one in four only looks whether the name is free.
-  const renew = !random.chance(0.25)
+  const renew = place.scenario.renews && !random.chance(0.25)
   const lease = random.chance(0.25)
     ? await locks.tryAcquire(lockName, { renew })
-    : await locks.acquire(lockName, { renew, waitMs: Math.round(random.between(100, WAIT_MS_MAX)) })
+    : await wait(place, lockName, renew)
   if (lease === null) return
   const record = observer.granted(process, lease)
   process.note(() => `holds ${lockName} with token ${lease.fencingToken}`)
@@ -75,6 +75,17 @@ async function hold(place: Place, lockName: string): Promise<void> {
     const released = lease.release()
     end(observer, record, process)
     await released
+  }
+}
+
+async function wait(place: Place, lockName: string, renew: boolean): Promise<Lease> {
+  const { locks, observer, process, random } = place
+  const waitMs = Math.round(random.between(100, WAIT_MS_MAX))
+  const served = observer.waits(process, lockName)
+  try {
+    return await locks.acquire(lockName, { renew, waitMs })
+  } finally {
+    served()
   }
 }
 

@@ -29,6 +29,12 @@ export interface WriteRecord {
   readonly outcome: WriteOutcome
 }
 
+/** A lease or an attempt that its process gave back or up, which the store is then told. */
+export type EndRecord = Readonly<{ atMs: number; how: 'cancelled' | 'released' }>
+
+/** Something wrong with the keys of a lock node. */
+export type AtNode = Readonly<{ invariant: 'I7' | 'I8'; what: string }>
+
 export interface History {
   readonly held: HeldRecord[]
   readonly writes: WriteRecord[]
@@ -36,8 +42,24 @@ export interface History {
   readonly registers: Map<string, readonly number[]>
   /** Errors that no caller should ever see. */
   readonly strangeErrors: string[]
+  /** By owner, as last told. */
+  readonly ended: Map<string, EndRecord>
+  /** Owners of which the network has done a request twice. */
+  readonly repeated: Set<string>
+  readonly atNodes: AtNode[]
+  /** How long a name was free at most while somebody waited for it, by name. Milliseconds. */
+  readonly longestFreeMs: Map<string, number>
 }
 
 export function emptyHistory(): History {
-  return { held: [], writes: [], registers: new Map(), strangeErrors: [] }
+  return {
+    held: [],
+    writes: [],
+    registers: new Map(),
+    strangeErrors: [],
+    ended: new Map(),
+    repeated: new Set(),
+    atNodes: [],
+    longestFreeMs: new Map(),
+  }
 }

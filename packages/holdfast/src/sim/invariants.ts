@@ -6,28 +6,44 @@
  *     smaller.
  * I3. Every acknowledged write is in its register at the end.
  * I4. The newest holder is never refused by the guard.
+ * I5. Where little goes wrong, no name is free for longer than three TTLs while somebody waits for it.
  * I6. A lease that was over is never valid again, and its signal comes no later than one turn of the
  *     event loop after its deadline, in a process that runs.
  *
+ * I7. An owner that was cancelled never has a key of a lock node again, and no key outlives its TTL.
+ * I8. Counters never fall, but by a declared loss of data.
+ *
+ * I7 and I8 are judged while a schedule runs, by whoever can see the keys: stores/node-watch.ts.
  * Errors that only a bug can throw count as broken too: `error`.
  */
 import type { HeldRecord, History } from './history.ts'
+import { type Scenario, TTL_MS } from './scenarios.ts'
 
-export type Invariant = 'I1' | 'I2' | 'I3' | 'I4' | 'I6' | 'error'
+export type Invariant = 'I1' | 'I2' | 'I3' | 'I4' | 'I5' | 'I6' | 'I7' | 'I8' | 'error'
 export type Violation = Readonly<{ invariant: Invariant; what: string }>
 
 /** Timers count in whole milliseconds, and the boot clock, which may decide, in steps of ten. */
 const SIGNAL_LATE_MS_MAX = 25
 
-/** @param hasBoundedClocks Whether I1 is asserted. */
-export function violationsOf(history: History, hasBoundedClocks: boolean): Violation[] {
+/**
+ * Measured, not derived: of the sound sources the longest was FILLIN.
+ * Milliseconds.
+ */
+export const FREE_MS_MAX: number = 3 * TTL_MS
+
+/** What a scenario asserts besides what always holds. */
+export type Asserted = Pick<Scenario, 'hasBoundedClocks' | 'isCalm'>
+
+export function violationsOf(history: History, asserted: Asserted): Violation[] {
   return [
-    ...(hasBoundedClocks ? overlaps(history) : []),
+    ...(asserted.hasBoundedClocks ? overlaps(history) : []),
+    ...(asserted.isCalm ? neglect(history) : []),
     ...repeatedTokens(history),
     ...fallenTokens(history),
     ...lostWrites(history),
     ...falseRefusals(history),
     ...revivals(history),
+    ...history.atNodes,
     ...history.strangeErrors.map((what): Violation => ({ invariant: 'error', what })),
   ]
 }
@@ -106,6 +122,14 @@ export function falseRefusals({ writes, held }: History): Violation[] {
     if (held.some(isNewer)) return []
     const what = `${lockName} with token ${token} was refused, and nobody held a newer one`
     return [{ invariant: 'I4', what }]
+  })
+}
+
+export function neglect({ longestFreeMs }: History): Violation[] {
+  return [...longestFreeMs].flatMap(([lockName, forMs]): Violation[] => {
+    if (forMs <= FREE_MS_MAX) return []
+    const what = `${lockName} was free for ${forMs.toFixed(0)} ms, and somebody waited for it`
+    return [{ invariant: 'I5', what }]
   })
 }
 

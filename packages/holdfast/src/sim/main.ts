@@ -8,7 +8,7 @@ import { parseArgs } from 'node:util'
 import { MUTANTS } from './mutants.ts'
 import { judge, type Verdict } from './mutate.ts'
 import { type Asked, simulate, textOf, verdictLine } from './report.ts'
-import { isScenario, SCENARIOS } from './scenarios.ts'
+import { isScenario, SCENARIO_NAMES } from './scenarios.ts'
 
 const SCHEDULES_DEFAULT = 2000
 /** For each mutant; rare ones need more than a hundred. */
@@ -17,7 +17,7 @@ const SEED_MAX = 2 ** 31 - 1
 
 const USAGE = `usage: npm run -s sim -- [options]
   --schedules n  how many, 1 to ${SEED_MAX}; ${SCHEDULES_DEFAULT}, or ${MUTANT_SCHEDULES_DEFAULT} at most for each mutant
-  --scenario s   ${Object.keys(SCENARIOS).join(' or ')}; all in turn
+  --scenario s   ${SCENARIO_NAMES.join(', ')}; all in turn
   --seed n       the first seed, 1 to ${SEED_MAX}; 1
   --mutants      puts known bugs into a copy of the sources, and tells whether they are caught
   --json         the result as one line of JSON

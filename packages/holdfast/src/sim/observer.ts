@@ -20,9 +20,17 @@ interface Watched {
   isOver: boolean
 }
 
+/** A name as those see it who wait for it. */
+interface Name {
+  readonly waiters: Set<Readonly<{ process: Process }>>
+  readonly held: Set<HeldRecord>
+  freeSinceMs: number | null
+}
+
 export class Observer {
   readonly #history: History
   readonly #watched: Watched[] = []
+  readonly #names = new Map<string, Name>()
 
   constructor(history: History) {
     this.#history = history
@@ -41,6 +49,7 @@ export class Observer {
       signalLateMs: 0,
     }
     this.#history.held.push(record)
+    this.#nameOf(lease.lockName).held.add(record)
     this.#watched.push({ lease, signal: lease.signal, process, record, isOver: false })
     return record
   }
@@ -52,12 +61,47 @@ export class Observer {
     if (place >= 0) this.#watched.splice(place, 1)
   }
 
+  /** @returns What ends the wait. */
+  waits(process: Process, lockName: string): () => void {
+    const { waiters } = this.#nameOf(lockName)
+    const waiter = { process }
+    waiters.add(waiter)
+    return () => void waiters.delete(waiter)
+  }
+
+  /** Nobody waits any more: what comes later is no neglect. */
+  stopWaiting(): void {
+    this.#names.clear()
+  }
+
   look(nowMs: number): void {
     for (const watched of this.#watched) {
       const { process, record } = watched
       if (process.isDead) record.validUntilMs = Math.min(record.validUntilMs, nowMs)
       else if (process.isAwake) this.#look(watched, nowMs)
     }
+    for (const [lockName, name] of this.#names) this.#noteFree(lockName, name, nowMs)
+  }
+
+  #nameOf(lockName: string): Name {
+    const known = this.#names.get(lockName)
+    if (known !== undefined) return known
+    const fresh: Name = { waiters: new Set(), held: new Set(), freeSinceMs: null }
+    this.#names.set(lockName, fresh)
+    return fresh
+  }
+
+  #noteFree(lockName: string, name: Name, nowMs: number): void {
+    for (const record of name.held) if (record.validUntilMs <= nowMs) name.held.delete(record)
+    const isWaitedFor = [...name.waiters].some(({ process }) => process.isAwake)
+    if (name.held.size > 0 || !isWaitedFor) {
+      name.freeSinceMs = null
+      return
+    }
+    name.freeSinceMs ??= nowMs
+    const { longestFreeMs } = this.#history
+    const forMs = nowMs - name.freeSinceMs
+    if (forMs > (longestFreeMs.get(lockName) ?? 0)) longestFreeMs.set(lockName, forMs)
   }
 
   #look(watched: Watched, nowMs: number): void {

@@ -67,6 +67,11 @@ export class Process {
     return !this.isDead && this.scheduler.nowMs >= this.#awakeAtMs
   }
 
+  /** Whether its notes are kept. */
+  get isTraced(): boolean {
+    return this.scheduler.trace !== null
+  }
+
   /** A message arrives at `atMs` of true time. */
   deliver(atMs: number, run: () => void): void {
     this.#deliver(atMs, SOCKETS_AFTER_MS, run)

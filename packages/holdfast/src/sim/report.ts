@@ -1,7 +1,7 @@
 /** Runs many schedules, and tells what came of them. */
 import type { Invariant } from './invariants.ts'
 import type { Verdict } from './mutate.ts'
-import { SCENARIOS, type ScenarioName } from './scenarios.ts'
+import { SCENARIO_NAMES, type ScenarioName } from './scenarios.ts'
 import { runSchedule } from './world.ts'
 
 export type Broken = Readonly<{ seed: number; scenario: ScenarioName; invariant: Invariant }>
@@ -27,13 +27,12 @@ export type Asked = Readonly<{
 const BROKEN_MAX = 20
 
 export async function simulate({ schedules, seed, scenario }: Asked): Promise<Summary> {
-  const names = Object.keys(SCENARIOS) as ScenarioName[]
   const violations: Broken[] = []
   let count = 0
   let events = 0
   let acquisitions = 0
   while (count < schedules && violations.length < BROKEN_MAX) {
-    const name = scenario ?? (names[count % names.length] as ScenarioName)
+    const name = scenario ?? (SCENARIO_NAMES[count % SCENARIO_NAMES.length] as ScenarioName)
     const own = seed + count
     const outcome = await runSchedule(own, name)
     count += 1

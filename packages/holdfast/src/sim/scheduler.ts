@@ -6,6 +6,9 @@
  */
 import { setImmediate as turn } from 'node:timers/promises'
 
+/** No schedule has a tenth of it: a program that goes round in circles must end too. */
+const EVENTS_MAX = 200_000
+
 type Event = Readonly<{ atMs: number; id: number; run: () => void }>
 
 export class Scheduler {
@@ -41,12 +44,16 @@ export class Scheduler {
     this.trace?.push(`${this.nowMs.toFixed(3).padStart(10)} ${who.padEnd(5)} ${said()}`)
   }
 
-  /** @param after Looks at the world after each event. */
+  /**
+   * @param after Looks at the world after each event.
+   * @throws Error when there are more events than any sound schedule has.
+   */
   async run(untilMs: number, after: () => void): Promise<void> {
     for (let first = this.#heap[0]; first && first.atMs <= untilMs; first = this.#heap[0]) {
       this.#removeFirst()
       this.nowMs = first.atMs
       this.count += 1
+      if (this.count > EVENTS_MAX) throw new Error(`more than ${EVENTS_MAX} events in a schedule`)
       first.run()
       await turn()
       after()

@@ -2,10 +2,9 @@
  * A schedule: three processes with the real engine, a lock store and a data store across a network, and
  * what befalls them, all from one seed.
  *
- * The lock store is the real memory backend in a process of its own; the data store runs the real guard.
+ * The lock store is a real backend, of memory in a process of its own, or of Redis with models of
+ * nodes behind it; the data store runs the real guard.
  */
-import { memoryBackendWith } from '../backends/memory/memory.ts'
-import type { Backend } from '../core/backend.ts'
 import { createLocksWith } from '../lock/lock.ts'
 import { type Counter, contend, type Place } from './contender.ts'
 import { Data } from './data.ts'
@@ -15,11 +14,20 @@ import { Link } from './link.ts'
 import { Observer } from './observer.ts'
 import { Process } from './process.ts'
 import { Random } from './random.ts'
-import { remoteBackend } from './remote-backend.ts'
-import { SCENARIOS, type Scenario, type ScenarioName } from './scenarios.ts'
+import {
+  SCENARIOS,
+  type Scenario,
+  type ScenarioName,
+  TTL_MS,
+  type WorldName,
+  worldOf,
+} from './scenarios.ts'
 import { Scheduler } from './scheduler.ts'
+import { memoryStore } from './stores/memory.ts'
+import { redisStore } from './stores/redis.ts'
+import type { Ground, LockStore } from './stores/store.ts'
+import { watchedBackend } from './watched-backend.ts'
 
-const TTL_MS = 400
 const PROCESSES = 3
 const CONTENDERS_EACH = 3
 const LOCK_NAMES = ['a', 'b'] as const
@@ -42,8 +50,13 @@ export async function runSchedule(
   name: ScenarioName,
   keepsTrace = false,
 ): Promise<Outcome> {
-  const world = new World(seed, SCENARIOS[name], keepsTrace)
+  const world = new World(seed, SCENARIOS[name], worldOf(name, seed), keepsTrace)
   return world.run()
+}
+
+const STORES: Readonly<Record<WorldName, (ground: Ground) => LockStore>> = {
+  memory: memoryStore,
+  redis: redisStore,
 }
 
 type Inhabitant = Readonly<{ process: Process; links: readonly Link[] }>
@@ -54,21 +67,24 @@ class World {
   readonly #scenario: Scenario
   readonly #history = emptyHistory()
   readonly #observer: Observer
-  readonly #lockProcess: Process
-  readonly #store: Backend
+  readonly #store: LockStore
   readonly #dataProcess: Process
   readonly #data: Data
   readonly #writes: Counter = { last: 0 }
   #inhabitants: Inhabitant[] = []
   #born = 0
 
-  constructor(seed: number, scenario: Scenario, keepsTrace: boolean) {
+  constructor(seed: number, scenario: Scenario, world: WorldName, keepsTrace: boolean) {
     this.#scheduler = new Scheduler(keepsTrace)
     this.#random = new Random(seed)
     this.#scenario = scenario
     this.#observer = new Observer(this.#history)
-    this.#lockProcess = this.#process('locks')
-    this.#store = memoryBackendWith(this.#lockProcess.seams)
+    this.#store = STORES[world]({
+      random: this.#random,
+      scenario,
+      history: this.#history,
+      process: (name) => this.#process(name),
+    })
     this.#dataProcess = this.#process('data')
     this.#data = new Data(this.#dataProcess)
   }
@@ -77,11 +93,15 @@ class World {
     for (let count = 0; count < PROCESSES; count++) this.#inhabitants.push(this.#bear())
     this.#planAccidents()
     const scheduler = this.#scheduler
-    await scheduler.run(END_MS, () => this.#observer.look(scheduler.nowMs))
+    scheduler.at(STOP_MS, () => this.#observer.stopWaiting())
+    await scheduler.run(END_MS, () => {
+      this.#observer.look(scheduler.nowMs)
+      this.#store.look(scheduler.nowMs)
+    })
     for (const name of LOCK_NAMES) this.#history.registers.set(name, this.#data.register(name))
     return {
       history: this.#history,
-      violations: violationsOf(this.#history, this.#scenario.hasBoundedClocks),
+      violations: violationsOf(this.#history, this.#scenario),
       events: scheduler.count,
       trace: scheduler.trace ?? [],
     }
@@ -97,13 +117,12 @@ class World {
     this.#born += 1
     const process = this.#process(`p${this.#born}`)
     const random = this.#random
-    const { weather, dataWeather } = this.#scenario
-    const lockLink = new Link(process, this.#lockProcess, random, weather)
-    const dataLink = new Link(process, this.#dataProcess, random, dataWeather)
-    const backend = remoteBackend(process, lockLink, this.#store)
+    const { backend, links } = this.#store.reach(process)
+    const dataLink = new Link(process, this.#dataProcess, random, this.#scenario.dataWeather)
+    const watched = watchedBackend(process, backend, this.#history)
     const place: Place = {
       process,
-      locks: createLocksWith(process.seams, backend, { ttlMs: TTL_MS }),
+      locks: createLocksWith(process.seams, watched, { ttlMs: TTL_MS }),
       data: this.#data,
       dataLink,
       observer: this.#observer,
@@ -119,30 +138,32 @@ class World {
         void contend(place, LOCK_NAMES)
       })
     }
-    return { process, links: [lockLink, dataLink] }
+    return { process, links: [...links, dataLink] }
   }
 
   #planAccidents(): void {
     const random = this.#random
-    const { everyMs } = this.#scenario
+    const { everyMs, pauseMs, wallStepMs } = this.#scenario
+    const { accidents } = this.#store
     const one = (): Process => random.pick(this.#inhabitants).process
-    this.#every(everyMs.pause, () => one().pause(random.between(0, 2.2 * TTL_MS)))
+    this.#every(everyMs.pause, () => one().pause(random.between(...pauseMs)))
     this.#every(everyMs.suspend, () => one().suspend(random.between(0, 2 * TTL_MS)))
     this.#every(everyMs.death, () => this.#kill())
     this.#every(everyMs.cut, () => this.#cut())
+    this.#every(everyMs.wallStep, () => one().stepWall(random.between(...wallStepMs)))
     this.#every(everyMs.storePause, () => {
-      random.pick([this.#lockProcess, this.#dataProcess]).pause(random.between(0, TTL_MS))
+      if (random.chance(0.5)) accidents.pause?.()
+      else this.#dataProcess.pause(random.between(0, TTL_MS))
     })
-    this.#every(everyMs.storeStep, () => {
-      const process = this.#lockProcess
-      process.stepMonotonic(random.between(0, 2 * TTL_MS))
-      process.stepWall(random.between(-3 * TTL_MS, 3 * TTL_MS))
-    })
-    this.#every(everyMs.wallStep, () => one().stepWall(random.between(-2000, 2000)))
+    this.#every(everyMs.storeStep, accidents.step)
+    this.#every(everyMs.storeRate, accidents.rate)
+    this.#every(everyMs.storeStop, accidents.stop)
+    this.#every(everyMs.storeLoss, accidents.loss)
   }
 
-  #every(meanMs: number, accident: () => void): void {
-    if (meanMs === Number.POSITIVE_INFINITY) return
+  /** @param accident Undefined: it makes no sense here. */
+  #every(meanMs: number, accident: (() => void) | undefined): void {
+    if (meanMs === Number.POSITIVE_INFINITY || accident === undefined) return
     const plan = (): void => {
       const atMs = this.#scheduler.nowMs + this.#random.between(0, 2 * meanMs)
       if (atMs >= STOP_MS) return

@@ -4,19 +4,28 @@
  *
  * Between client and node lies what carries requests, replies and messages: a simulation delays, drops
  * and repeats there. A request of a connection that has ended does not arrive any more, and one whose
- * reply is out when the connection ends is rejected at once, in ioredis' words.
+ * reply is out when the client learns that the connection ended is rejected then, in ioredis' words.
  */
 import { EventEmitter } from 'node:events'
 import type { ConnectionEvents, RedisNode, ScriptCall } from './node.ts'
 
 /**
  * Calls `deliver` when the request arrives, as often as it arrives, and settles when a reply is back.
- * Of a message, nobody waits for what comes back.
+ *
+ * @param call Null: a subscription, or its end.
  */
-export type Carry = <T>(deliver: () => T) => Promise<T>
+export type Carry = <T>(deliver: () => T, call: ScriptCall | null) => Promise<T>
 
 /** A network without any fault. */
 export const carryAtOnce: Carry = async (deliver) => deliver()
+
+/**
+ * Calls `run` when the client learns of what it did not ask for. A message may be lost; that a
+ * connection ended or can be had again is learnt sooner or later, in the order in which it happened.
+ */
+export type Tell = (what: 'message' | 'closed' | 'opened', run: () => void) => void
+
+const tellAtOnce: Tell = (_what, run) => run()
 
 type Listener = (...args: unknown[]) => void
 
@@ -31,15 +40,19 @@ export class NodeClient implements ConnectionEvents {
   }
   readonly #node: RedisNode
   readonly #carry: Carry
+  readonly #tell: Tell
   readonly #events = new EventEmitter()
   /** Rejects what has no reply yet. */
   readonly #pending = new Set<(error: Error) => void>()
+  /** The connection that the node has, and the one that the client thinks it has. */
   #connection = 0
+  #ownConnection = 0
   #status: 'ready' | 'reconnecting' | 'end'
 
-  constructor(node: RedisNode, carry: Carry = carryAtOnce) {
+  constructor(node: RedisNode, carry: Carry = carryAtOnce, tell: Tell = tellAtOnce) {
     this.#node = node
     this.#carry = carry
+    this.#tell = tell
     this.#status = node.isUp ? 'ready' : 'reconnecting'
     node.connect(this)
   }
@@ -57,26 +70,27 @@ export class NodeClient implements ConnectionEvents {
   }
 
   subscribe(channel: string): Promise<unknown> {
-    return this.#send(() => this.#node.subscribe(this, channel))
+    return this.#send(() => this.#node.subscribe(this, channel), null)
   }
 
   unsubscribe(channel: string): Promise<unknown> {
-    return this.#send(() => this.#node.unsubscribe(this, channel))
+    return this.#send(() => this.#node.unsubscribe(this, channel), null)
   }
 
   /** Another connection to the same node. */
   duplicate(): NodeClient {
-    return new NodeClient(this.#node, this.#carry)
+    return new NodeClient(this.#node, this.#carry, this.#tell)
   }
 
   /** @param reconnect As of ioredis: the connection ends, and a new one is made at once. */
   disconnect(reconnect = false): void {
     if (this.#status === 'end') return
     this.#node.disconnect(this)
-    this.onClosed()
+    this.#connection += 1
+    this.#lose()
     if (reconnect) {
       this.#node.connect(this)
-      if (this.#node.isUp) this.onOpened()
+      if (this.#node.isUp) this.#have(this.#connection)
       return
     }
     this.#status = 'end'
@@ -95,21 +109,31 @@ export class NodeClient implements ConnectionEvents {
 
   onMessage(channel: string, message: string): void {
     const connection = this.#connection
-    this.#carry(() => {
+    this.#tell('message', () => {
       if (connection === this.#connection) this.#events.emit('message', channel, message)
-    }).catch(() => {
-      // A message that the network lost is nobody's error.
     })
   }
 
   onClosed(): void {
     this.#connection += 1
+    this.#tell('closed', () => this.#lose())
+  }
+
+  onOpened(): void {
+    const connection = this.#connection
+    this.#tell('opened', () => this.#have(connection))
+  }
+
+  #lose(): void {
+    if (this.#status === 'end') return
     this.#status = 'reconnecting'
     for (const reject of [...this.#pending]) reject(new Error(CLOSED))
     this.#events.emit('reconnecting')
   }
 
-  onOpened(): void {
+  #have(connection: number): void {
+    if (this.#status === 'end' || connection !== this.#connection) return
+    this.#ownConnection = connection
     this.#status = 'ready'
     this.#events.emit('ready')
   }
@@ -121,15 +145,20 @@ export class NodeClient implements ConnectionEvents {
     rest: readonly (string | number)[],
   ): Promise<unknown> {
     const texts = rest.map(String)
-    const call = { kind, script, keys: texts.slice(0, keyCount), args: texts.slice(keyCount) }
-    return this.#send(() => this.#node.execute(call))
+    const call: ScriptCall = {
+      kind,
+      script,
+      keys: texts.slice(0, keyCount),
+      args: texts.slice(keyCount),
+    }
+    return this.#send(() => this.#node.execute(call), call)
   }
 
-  #send<T>(onArrival: () => T): Promise<T> {
+  #send<T>(onArrival: () => T, call: ScriptCall | null): Promise<T> {
     if (this.#status !== 'ready') {
       return Promise.reject(new Error(this.#status === 'end' ? CLOSED : OFFLINE))
     }
-    const connection = this.#connection
+    const connection = this.#ownConnection
     return new Promise((resolve, reject) => {
       this.#pending.add(reject)
       const settle = (done: () => void): void => {
@@ -139,7 +168,7 @@ export class NodeClient implements ConnectionEvents {
       const carried = this.#carry(() => {
         if (connection !== this.#connection) throw new Error(CLOSED)
         return onArrival()
-      })
+      }, call)
       carried.then(
         (reply) => settle(() => resolve(reply)),
         (error) => settle(() => reject(error)),

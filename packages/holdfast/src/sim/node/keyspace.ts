@@ -14,6 +14,12 @@ export interface Entry {
 
 export class KeySpace {
   readonly #entries = new Map<Bytes, Entry>()
+  #version = 0
+
+  /** Another after each write; a key that ends by itself changes nothing. */
+  get version(): number {
+    return this.#version
+  }
 
   /** A key still exists in the very millisecond in which it expires, as in Redis 7.0 (src/db.c). */
   find(key: Bytes, nowMs: number): Entry | null {
@@ -25,11 +31,13 @@ export class KeySpace {
   }
 
   put(key: Bytes, entry: Entry): void {
+    this.#version += 1
     this.#entries.set(key, entry)
   }
 
   /** @returns Whether there was one. */
   remove(key: Bytes, nowMs: number): boolean {
+    this.#version += 1
     const wasThere = this.find(key, nowMs) !== null
     this.#entries.delete(key)
     return wasThere
@@ -46,6 +54,7 @@ export class KeySpace {
   }
 
   clear(): void {
+    this.#version += 1
     this.#entries.clear()
   }
 }

@@ -112,6 +112,11 @@ export class RedisNode {
     this.keys.clear()
   }
 
+  /** SCRIPT LOAD, of every script that has a model. */
+  loadScripts(): void {
+    for (const name of SCRIPT_MODELS.keys()) this.#known.add(name)
+  }
+
   /** SCRIPT FLUSH. */
   forgetScripts(): void {
     this.#known.clear()

@@ -5,7 +5,7 @@ import {
   type History,
   type WriteRecord,
 } from '../../../src/sim/history.ts'
-import { violationsOf } from '../../../src/sim/invariants.ts'
+import { FREE_MS_MAX, violationsOf } from '../../../src/sim/invariants.ts'
 
 /** Valid from 10 to 20, with token 5, unless said otherwise. */
 function held(fields: Partial<HeldRecord> = {}): HeldRecord {
@@ -31,8 +31,9 @@ function history(fields: Partial<History>): History {
 }
 
 /** The invariants that are broken, each once for each time. */
-function broken(fields: Partial<History>, hasBoundedClocks = true): string[] {
-  return violationsOf(history(fields), hasBoundedClocks).map(({ invariant }) => invariant)
+function broken(fields: Partial<History>, hasBoundedClocks = true, isCalm = true): string[] {
+  const violations = violationsOf(history(fields), { hasBoundedClocks, isCalm })
+  return violations.map(({ invariant }) => invariant)
 }
 
 const LATER = { process: 'p2', token: 6n, beganAtMs: 15, heldFromMs: 20, validUntilMs: 30 }
@@ -91,6 +92,21 @@ describe('the invariants', () => {
     expect(broken({ held: [held(), held(LATER)], writes: refused })).toEqual(['I4'])
     const late = [write({ outcome: 'refused', atMs: 20 })]
     expect(broken({ held: [held(), held(LATER)], writes: late })).toEqual([])
+  })
+
+  it('I5 finds a name that nobody gets, where little goes wrong', () => {
+    const free = (ms: number) => ({ longestFreeMs: new Map([['a', ms]]) })
+    expect(broken(free(FREE_MS_MAX + 1))).toEqual(['I5'])
+    expect(broken(free(FREE_MS_MAX))).toEqual([])
+    expect(broken(free(FREE_MS_MAX + 1), true, false)).toEqual([])
+  })
+
+  it('I7 and I8 are told by whoever sees the keys of a node', () => {
+    const atNodes = [
+      { invariant: 'I7', what: 'x' },
+      { invariant: 'I8', what: 'y' },
+    ] as const
+    expect(broken({ atNodes: [...atNodes] })).toEqual(['I7', 'I8'])
   })
 
   it('I6 finds a lease that comes back, and a signal that comes late', () => {

@@ -54,7 +54,7 @@ it('shows a broken schedule whole, and how to see it again', async () => {
   const text = await textOf({ schedules: 9, events: 1, acquisitions: 1, violations: [one, two] })
   expect(text).toMatch(/^9 schedules, 1 events, 1 acquisitions, 2 violations\n/)
   expect(text).toContain('seed 5, scenario nominal:')
-  expect(text).toMatch(/\n +\d+\.\d{3} p\d {4}sends on \d: acquire [ab] as [\w-]{22}\n/)
+  expect(text).toMatch(/\n +\d+\.\d{3} p\d {4}sends on \d: acquire (?:lock:)?[ab] as [\w-]{22}\n/)
   for (const broken of [one, two]) expect(text).toContain(replayCommand(broken))
   expect(replayCommand(two)).toBe('npm run -s sim -- --scenario hunt --seed 8 --schedules 1')
 })
