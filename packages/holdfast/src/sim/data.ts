@@ -25,9 +25,8 @@ export class Data {
 
   /** The holder's first step: raises the fence, and reads what it then protects. */
   claim(link: Link, lease: Fenced): Promise<readonly number[]> {
-    return this.#transact(link, lease, `claims ${lease.lockName}`, (tx) =>
-      listOf(tx.get(lease.lockName)),
-    )
+    const what = `claims ${lease.lockName}`
+    return this.#transact(link, lease, what, (tx) => listOf(tx.get(lease.lockName)))
   }
 
   /** Writes the whole register, as it was read and with what is new. */

@@ -42,6 +42,10 @@ export interface History {
   readonly registers: Map<string, readonly number[]>
   /** Errors that no caller should ever see. */
   readonly strangeErrors: string[]
+  /** When the store was first asked for a grant, by owner. */
+  readonly askedAtMs: Map<string, number>
+  /** Owners whose lease a holder was given. */
+  readonly holders: Set<string>
   /** By owner, as last told. */
   readonly ended: Map<string, EndRecord>
   /** Owners of which the network has done a request twice. */
@@ -57,6 +61,8 @@ export function emptyHistory(): History {
     writes: [],
     registers: new Map(),
     strangeErrors: [],
+    askedAtMs: new Map(),
+    holders: new Set(),
     ended: new Map(),
     repeated: new Set(),
     atNodes: [],

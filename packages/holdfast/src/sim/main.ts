@@ -1,29 +1,33 @@
 /**
- * `npm run sim -- [--schedules n] [--scenario s] [--seed n] [--mutants] [--json]`
+ * `npm run sim -- [--schedules n] [--scenario s] [--seed n] [--jobs n] [--mutants] [--json]`
  *
  * Exit codes: 0 nothing is broken, and with `--mutants` every bug was caught; 1 an invariant is broken,
  * or a bug was not caught; 2 wrong usage. stdout has the result alone.
  */
 import { parseArgs } from 'node:util'
-import { MUTANTS } from './mutants.ts'
-import { judge, type Verdict } from './mutate.ts'
-import { type Asked, simulate, textOf, verdictLine } from './report.ts'
+import { judgeOn, simulateOn } from './jobs.ts'
+import { ELSEWHERE, MUTANTS } from './mutants.ts'
+import { nodeSideMutants } from './node-side-mutants.ts'
+import { type Asked, textOf, verdictLine } from './report.ts'
 import { isScenario, SCENARIO_NAMES } from './scenarios.ts'
 
 const SCHEDULES_DEFAULT = 2000
 /** For each mutant; rare ones need more than a hundred. */
 const MUTANT_SCHEDULES_DEFAULT = 500
 const SEED_MAX = 2 ** 31 - 1
+const JOBS_MAX = 64
 
 const USAGE = `usage: npm run -s sim -- [options]
   --schedules n  how many, 1 to ${SEED_MAX}; ${SCHEDULES_DEFAULT}, or ${MUTANT_SCHEDULES_DEFAULT} at most for each mutant
   --scenario s   ${SCENARIO_NAMES.join(', ')}; all in turn
-  --seed n       the first seed, 1 to ${SEED_MAX}; 1
+  --seed n       the first seed, 1 to ${SEED_MAX}; 1, or for a mutant the one that showed it before
+  --jobs n       on how many threads, 1 to ${JOBS_MAX}; 1
   --mutants      puts known bugs into a copy of the sources, and tells whether they are caught
   --json         the result as one line of JSON
 `
 
-type Options = Asked & Readonly<{ mutants: boolean; json: boolean }>
+type Options = Asked &
+  Readonly<{ mutants: boolean; json: boolean; jobs: number; isSeedGiven: boolean }>
 
 /** Null: wrong, or help was asked for. */
 function read(args: readonly string[]): Options | 'help' | null {
@@ -36,6 +40,7 @@ function read(args: readonly string[]): Options | 'help' | null {
         schedules: number,
         scenario: { type: 'string' },
         seed: number,
+        jobs: number,
         mutants: flag,
         json: flag,
         help: flag,
@@ -47,9 +52,12 @@ function read(args: readonly string[]): Options | 'help' | null {
       values.schedules ?? String(mutants ? MUTANT_SCHEDULES_DEFAULT : SCHEDULES_DEFAULT),
     )
     const seed = integer(values.seed ?? '1')
+    const jobs = integer(values.jobs ?? '1')
+    if (jobs === null || jobs > JOBS_MAX) return null
     if (schedules === null || seed === null || seed + schedules - 1 > SEED_MAX) return null
     if (scenario !== null && !isScenario(scenario)) return null
-    return { schedules, seed, scenario, mutants, json }
+    const isSeedGiven = values.seed !== undefined
+    return { schedules, seed, scenario, mutants, json, jobs, isSeedGiven }
   } catch {
     // An option that there is not.
     return null
@@ -77,24 +85,31 @@ export async function main(
     return 2
   }
   if (options.mutants) return judgeAll(options, say)
-  const summary = await simulate(options)
+  const summary = await simulateOn(options.jobs, options)
   say(`${options.json ? JSON.stringify(summary) : await textOf(summary)}\n`)
   return summary.violations.length > 0 ? 1 : 0
 }
 
 async function judgeAll(
-  { schedules, seed, scenario, json }: Options,
+  { schedules, seed, scenario, json, jobs, isSeedGiven }: Options,
   say: (text: string) => void,
 ): Promise<number> {
-  const verdicts: Verdict[] = []
-  for (const mutant of MUTANTS) {
-    if (scenario !== null && mutant.scenario !== scenario) continue
-    const verdict = await judge(mutant, { first: seed, count: schedules })
-    verdicts.push(verdict)
-    if (!json) say(`${verdictLine(verdict)}\n`)
-  }
+  const { simulated, declared } = await nodeSideMutants()
+  const wanted = [...MUTANTS, ...simulated].filter(
+    (mutant) => scenario === null || mutant.scenario === scenario,
+  )
+  const seeds = { first: isSeedGiven ? seed : null, count: schedules }
+  const elsewhere = scenario === null ? [...declared, ...ELSEWHERE] : []
+  const verdicts = [
+    ...(await judgeOn(jobs, wanted, seeds)),
+    ...elsewhere.map(({ name, caught }) => ({ name, caught, seed: null, invariant: null })),
+  ]
   const caught = verdicts.filter((verdict) => verdict.caught !== false).length
   if (json) say(`${JSON.stringify({ mutants: verdicts })}\n`)
-  else say(`${caught} of ${verdicts.length} caught\n`)
+  else {
+    say(`${verdicts.map(verdictLine).join('\n')}\n`)
+    for (const { name, where } of elsewhere) say(`${name}: ${where}\n`)
+    say(`${caught} of ${verdicts.length} caught\n`)
+  }
   return caught === verdicts.length ? 0 : 1
 }

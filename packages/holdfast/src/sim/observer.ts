@@ -49,6 +49,7 @@ export class Observer {
       signalLateMs: 0,
     }
     this.#history.held.push(record)
+    this.#history.holders.add(lease.owner)
     this.#nameOf(lease.lockName).held.add(record)
     this.#watched.push({ lease, signal: lease.signal, process, record, isOver: false })
     return record

@@ -23,17 +23,27 @@ export type Asked = Readonly<{
   scenario: ScenarioName | null
 }>
 
+/** Which of how many parts of the same schedules. */
+export type Part = Readonly<{ which: number; of: number }>
+
+export const WHOLE: Part = { which: 0, of: 1 }
+
 /** Enough to see a pattern; a bug that breaks every schedule need not be shown by each of them. */
 const BROKEN_MAX = 20
 
-export async function simulate({ schedules, seed, scenario }: Asked): Promise<Summary> {
+export async function simulate(
+  { schedules, seed, scenario }: Asked,
+  part: Part = WHOLE,
+): Promise<Summary> {
   const violations: Broken[] = []
   let count = 0
   let events = 0
   let acquisitions = 0
-  while (count < schedules && violations.length < BROKEN_MAX) {
-    const name = scenario ?? (SCENARIO_NAMES[count % SCENARIO_NAMES.length] as ScenarioName)
-    const own = seed + count
+  for (let place = 0; place < schedules && violations.length < BROKEN_MAX; place++) {
+    // By rounds of all scenarios, so that each part has its share of each.
+    if (Math.floor(place / SCENARIO_NAMES.length) % part.of !== part.which) continue
+    const name = scenario ?? (SCENARIO_NAMES[place % SCENARIO_NAMES.length] as ScenarioName)
+    const own = seed + place
     const outcome = await runSchedule(own, name)
     count += 1
     events += outcome.events
@@ -65,7 +75,11 @@ export async function textOf(summary: Summary): Promise<string> {
   return lines.join('\n')
 }
 
+const NAME_WIDTH = 60
+
 export function verdictLine({ name, caught, seed, invariant }: Verdict): string {
-  if (caught === false) return `${name.padEnd(26)} LIVES`
-  return `${name.padEnd(26)} caught by ${caught}, seed ${seed}, ${invariant}`
+  const start = name.padEnd(NAME_WIDTH)
+  if (caught === false) return `${start} LIVES`
+  if (caught !== 'simulation') return `${start} caught by ${caught}`
+  return `${start} caught by simulation, seed ${seed}, ${invariant}`
 }

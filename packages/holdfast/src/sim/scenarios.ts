@@ -115,6 +115,7 @@ export const SCENARIOS: Readonly<Record<ScenarioName, Scenario>> = {
   // Clocks are bounded and everything else goes wrong: every invariant must hold.
   nominal: {
     ...USUAL,
+    workShare: 1.6,
     everyMs: {
       ...NO_ACCIDENTS,
       pause: 500,
@@ -182,10 +183,10 @@ export const SCENARIOS: Readonly<Record<ScenarioName, Scenario>> = {
   lossless: {
     ...USUAL,
     worlds: ['redis'],
-    weather: { loss: 0, resend: 0.25, slow: 0.4, slowMsMax: 90 },
+    weather: { loss: 0, resend: 0.25, slow: 0.4, slowMsMax: 60 },
     dataWeather: FAIR,
     isLossless: true,
-    pauseMs: [0, 60],
+    pauseMs: [0, 15],
     everyMs: { ...NO_ACCIDENTS, pause: 300 },
   },
   // Writes to the data are late, and leases run out under them.

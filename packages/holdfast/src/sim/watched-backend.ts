@@ -1,17 +1,21 @@
-/** A backend whose user's words are noted: when it gave an owner up, or back. */
+/** A backend whose user's words are noted: when it asked for an owner, gave it up, or back. */
 import type { Backend } from '../core/backend.ts'
 import type { EndRecord, History } from './history.ts'
 import type { Process } from './process.ts'
 
-export function watchedBackend(process: Process, backend: Backend, { ended }: History): Backend {
+export function watchedBackend(process: Process, backend: Backend, history: History): Backend {
+  const { askedAtMs, ended } = history
+  const nowMs = (): number => process.scheduler.nowMs
   const note = (owner: string, how: EndRecord['how']): void => {
-    ended.set(owner, { atMs: process.scheduler.nowMs, how })
+    ended.set(owner, { atMs: nowMs(), how })
   }
   return new Proxy(backend, {
     get(target, name) {
       const member: unknown = Reflect.get(target, name)
       if (typeof member !== 'function') return member
       return (...args: unknown[]): unknown => {
+        const request = name === 'tryAcquire' ? args[0] : name === 'handOver' ? args[1] : null
+        if (request !== null) askedAtMs.set((request as { owner: string }).owner, nowMs())
         if (name === 'cancel') note(args[1] as string, 'cancelled')
         if (name === 'release' || name === 'handOver') {
           note((args[0] as { owner: string }).owner, 'released')

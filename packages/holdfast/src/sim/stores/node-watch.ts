@@ -7,6 +7,7 @@
  * I8. Counters never fall, unless the node has lost its data.
  */
 import { CANCEL } from '../../backends/redis/scripts/cancel.ts'
+import { acquireTimeoutMs } from '../../core/validity.ts'
 import type { History } from '../history.ts'
 import type { Entry } from '../node/keyspace.ts'
 import type { RedisNode, ScriptCall } from '../node/node.ts'
@@ -100,12 +101,18 @@ export class NodeWatch {
 
   /** Where every request arrives. */
   #lookForOrphans(nowMs: number): void {
-    const { ended, repeated } = this.#history
+    const { askedAtMs, ended, holders, repeated } = this.#history
+    const { pauseMs } = this.#scenario
     const latestMs = this.#scenario.weather.slowMsMax + PATIENCE_MS
     for (const [key, entry] of this.#seen) {
       if (!key.startsWith(LOCK) || key.includes(HELPER)) continue
       const owner = ownerIn(entry.value)
       const end = ended.get(owner)
+      const askedForMs = nowMs - (askedAtMs.get(owner) ?? nowMs)
+      const answeredMs = acquireTimeoutMs(TTL_MS) + pauseMs[1] + latestMs
+      if (end === undefined && !holders.has(owner) && askedForMs > answeredMs) {
+        this.#tell('I7', `${key} belongs to ${owner}, which no holder has`)
+      }
       if (end === undefined || nowMs - end.atMs <= latestMs) continue
       // A release leaves no tombstone; what then arrives twice lives for one TTL at most.
       if (end.how === 'released' && repeated.has(owner)) continue

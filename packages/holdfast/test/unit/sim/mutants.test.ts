@@ -1,60 +1,108 @@
+/** The list of bugs, and the machine that puts them in; the gate runs it over all of them. */
 import { execFile } from 'node:child_process'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { describe, expect, it } from 'vitest'
-import { MUTANTS, type Mutant } from '../../../src/sim/mutants.ts'
-import { judge, patched, readSource, withMutant } from '../../../src/sim/mutate.ts'
+import { fileURLToPath } from 'node:url'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { ELSEWHERE, MUTANTS, type Mutant, NODE_SIDE } from '../../../src/sim/mutants.ts'
+import { Mutants, patched, patchedFiles, readSource } from '../../../src/sim/mutate.ts'
+import { split } from '../../../src/sim/node-side-mutants.ts'
+import { SCENARIOS } from '../../../src/sim/scenarios.ts'
+import { NODE_MUTANTS } from '../../support/node-mutants.ts'
 
+const ROOT = fileURLToPath(new URL('../../../../../', import.meta.url))
 const PATIENCE_MS = 300_000
-/** The rarest of them needed 304 when it was put here. */
-const SEEDS = { first: 1, count: 1000 }
+const { simulated, declared } = split(NODE_MUTANTS)
+const ALL: readonly Mutant[] = [...MUTANTS, ...simulated]
+const CERTAIN = named('memoryBareDel')
+const HARMLESS: Mutant = {
+  name: 'harmless',
+  scenario: 'nominal',
+  seed: 1,
+  patches: [
+    {
+      name: 'harmless',
+      file: 'lock/lease.ts',
+      text: 'const REQUEST_SPENT_MS = 2000',
+      replacement: 'const REQUEST_SPENT_MS = 2001',
+    },
+  ],
+}
+
+function named(name: string): Mutant {
+  return ALL.find((one) => one.name === name) as Mutant
+}
 
 describe('the list of bugs', () => {
-  it('has each under a name of its own', () => {
-    expect(new Set(MUTANTS.map(({ name }) => name)).size).toBe(MUTANTS.length)
+  it('has each under a name of its own, and at least 36', () => {
+    const names = [...ALL, ...declared, ...ELSEWHERE].map(({ name }) => name)
+    expect(new Set(names).size).toBe(names.length)
+    expect(ALL.length).toBeGreaterThanOrEqual(36)
   })
 
   // The accident: the source moves on, and what was a bug is no change at all.
-  it.each(MUTANTS)('$name stands once in its source, and changes it', (mutant) => {
-    const source = readSource(mutant)
-    expect(patched(source, mutant)).not.toBe(source)
+  it.each(ALL)('$name stands once in its source, and changes it', (mutant) => {
+    for (const [file, text] of patchedFiles(mutant)) expect(text).not.toBe(readSource({ file }))
+  })
+
+  it.each(ALL)('$name is looked for where its world is', ({ scenario, world }) => {
+    const { worlds } = SCENARIOS[scenario]
+    if (world !== undefined) expect(worlds).toContain(world)
+  })
+
+  it('knows of each bug of a node that the comparison falls for its Lua text', () => {
+    expect(declared).toHaveLength(NODE_MUTANTS.length)
+    for (const { caught } of declared) expect(caught).toBe('differential')
+    const names = NODE_MUTANTS.map(({ name }) => name)
+    expect(names).toEqual(expect.arrayContaining(Object.keys(NODE_SIDE)))
+    expect(() => split([])).toThrow(/no bug of a node is called/)
+  })
+
+  it('names a file that is there for what is found elsewhere', () => {
+    for (const { where } of [...declared, ...ELSEWHERE]) {
+      expect(() => readFileSync(join(ROOT, where))).not.toThrow()
+    }
   })
 
   it('is wrong when a text stands nowhere, or twice', () => {
-    const mutant: Mutant = { ...(MUTANTS[0] as Mutant), text: 'a', replacement: 'b' }
+    const patch = { name: 'x', file: 'x.ts', text: 'a', replacement: 'b' }
     for (const source of ['', 'aa']) {
-      expect(() => patched(source, mutant)).toThrow(/its text stands \d times/)
+      expect(() => patched(source, patch)).toThrow(/its text stands \d times/)
     }
-    expect(patched('xax', { ...mutant, replacement: '$&$1' })).toBe('x$&$1x')
+    expect(patched('xax', { ...patch, replacement: '$&$1' })).toBe('x$&$1x')
   })
 })
 
-// The machine that finds no bug that is there would find none that comes.
-it.each(MUTANTS)('$name is caught', { timeout: PATIENCE_MS }, async (mutant) => {
-  const { name, caught, seed, invariant } = await judge(mutant, SEEDS)
-  expect({ name, caught }).toEqual({ name: mutant.name, caught: 'simulation' })
-  expect(seed).toBeGreaterThan(0)
-  expect(invariant).toMatch(/^(?:I[1-6]|error)$/)
-})
+describe('the machine', () => {
+  let compiled: Mutants
 
-it('a change that is no bug is not caught', { timeout: PATIENCE_MS }, async () => {
-  const harmless: Mutant = {
-    name: 'harmless',
-    scenario: 'nominal',
-    file: 'lock/lease.ts',
-    text: 'const REQUEST_SPENT_MS = 2000',
-    replacement: 'const REQUEST_SPENT_MS = 2001',
-  }
-  const verdict = await judge(harmless, { first: 1, count: 20 })
-  expect(verdict).toEqual({ name: 'harmless', caught: false, seed: null, invariant: null })
-})
+  beforeAll(async () => {
+    compiled = await Mutants.compile([CERTAIN, HARMLESS])
+  }, PATIENCE_MS)
 
-// A violation that does not fail the run that found it is read by nobody.
-it('a violation ends the program with 1, its trace and its replay', {
-  timeout: PATIENCE_MS,
-}, async () => {
-  const mutant = MUTANTS.find(({ name }) => name === 'releaseOfAnyone') as Mutant
-  await withMutant(mutant, async (folder) => {
-    const text = await ended(folder, '--scenario', 'nominal', '--schedules', '30')
+  afterAll(() => compiled?.remove())
+
+  it('catches a bug with the seed that is known, and with the seeds that it is given', {
+    timeout: PATIENCE_MS,
+  }, async () => {
+    const known = await compiled.judge(CERTAIN, { first: null, count: 100 })
+    expect(known).toMatchObject({ name: CERTAIN.name, caught: 'simulation' })
+    expect(known.invariant).toMatch(/^(?:I[1-8]|error)$/)
+    const later = await compiled.judge(CERTAIN, { first: 1000, count: 100 })
+    expect(later.seed).toBeGreaterThanOrEqual(1000)
+  })
+
+  it('does not catch a change that is no bug', { timeout: PATIENCE_MS }, async () => {
+    const verdict = await compiled.judge(HARMLESS, { first: null, count: 20 })
+    expect(verdict).toEqual({ name: 'harmless', caught: false, seed: null, invariant: null })
+  })
+
+  // A violation that does not fail the run that found it is read by nobody.
+  it('ends with 1 when something is broken, with its trace and its replay, on threads too', {
+    timeout: PATIENCE_MS,
+  }, async () => {
+    const folder = compiled.folderOf(CERTAIN)
+    const text = await ended(folder, '--scenario', 'nominal', '--schedules', '30', '--jobs', '2')
     expect(text.code).toBe(1)
     expect(text.out).toMatch(
       /^\d+ schedules, .*, [1-9]\d* violations\n\nseed \d+, scenario nominal:\n {2}I\d: /,
@@ -67,7 +115,15 @@ it('a violation ends the program with 1, its trace and its replay', {
     const { schedules, violations } = JSON.parse(again.out)
     expect(schedules).toBe(1)
     expect(violations[0]).toMatchObject({ scenario: 'nominal', seed: expect.any(Number) })
-    expect(violations[0].invariant).toMatch(/^I[1-6]$/)
+    expect(violations[0].invariant).toMatch(/^I[1-8]$/)
+  })
+
+  it('finds on two threads what it finds on one', { timeout: PATIENCE_MS }, async () => {
+    const folder = compiled.folderOf(HARMLESS)
+    const args = ['--schedules', '24', '--seed', '7', '--json']
+    const [one, two] = [await ended(folder, ...args), await ended(folder, ...args, '--jobs', '2')]
+    expect(JSON.parse(two.out)).toEqual(JSON.parse(one.out))
+    expect(JSON.parse(one.out)).toMatchObject({ schedules: 24, violations: [] })
   })
 })
 

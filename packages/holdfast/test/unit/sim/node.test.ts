@@ -31,14 +31,17 @@ function backendOn(carry: Carry = carryAtOnce): Backend {
 describe('the model of a Redis node', () => {
   // The accident: a script is added, and the simulation runs without it.
   it('has a model of every script that the backend can send, and of no other text', async () => {
-    const folder = new URL('../../../src/backends/redis/scripts/', import.meta.url)
-    const names: string[] = []
-    for (const file of readdirSync(folder)) {
-      const module = (await import(new URL(file, folder).href)) as Record<string, unknown>
-      const scripts = Object.values(module).filter((one) => typeof one === 'object')
-      names.push(...scripts.map((script) => (script as RedisScript).sha1))
+    const names = new Set<string>()
+    for (const backend of ['redis', 'redlock']) {
+      const folder = new URL(`../../../src/backends/${backend}/scripts/`, import.meta.url)
+      for (const file of readdirSync(folder)) {
+        const module = (await import(new URL(file, folder).href)) as Record<string, unknown>
+        for (const one of Object.values(module)) {
+          if (typeof one === 'object') names.add((one as RedisScript).sha1)
+        }
+      }
     }
-    expect(names.sort()).toEqual([...SCRIPT_MODELS.keys()].sort())
+    expect([...names].sort()).toEqual([...SCRIPT_MODELS.keys()].sort())
     const client = new NodeClient(node)
     await expect(client.eval('return 1', 0)).rejects.toThrow(TypeError)
   })

@@ -48,7 +48,7 @@ it.each(NAMES)(
       const seen = new Set<string>()
       const outcomes = new Set<string>()
       for (const seed of seedsOf(name, world, SEEDS_MAX)) {
-      if (seen.size === new Set(words).size) break
+        if (seen.size === new Set(words).size) break
         const { trace, history } = await runSchedule(seed, name, true)
         for (const line of trace) for (const word of words) if (line.includes(word)) seen.add(word)
         for (const { outcome } of history.writes) outcomes.add(outcome)

@@ -11,6 +11,7 @@ import {
 import { CANCEL } from '../../../../backends/redlock/scripts/cancel.ts'
 import { EXTEND } from '../../../../backends/redlock/scripts/extend.ts'
 import { AWAIT, FACTS, INSPECT, LIST } from '../../../../backends/redlock/scripts/look.ts'
+import { PROBE } from '../../../../backends/redlock/scripts/probe.ts'
 import { PROCLAIM } from '../../../../backends/redlock/scripts/proclaim.ts'
 import { RAISE, RAISE_RECORDED } from '../../../../backends/redlock/scripts/raise.ts'
 import { RELEASE, REST } from '../../../../backends/redlock/scripts/release.ts'
@@ -45,4 +46,5 @@ export const REDLOCK_MODELS: readonly (readonly [RedisScript, ScriptModel])[] = 
   [ADMIT, admit],
   [ADOPT_RUN, adoptRun],
   [CLOSE, close],
+  [PROBE, () => 1],
 ]
