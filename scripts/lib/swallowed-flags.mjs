@@ -11,7 +11,7 @@ const FLAGS = {
     'embedded',
   ],
   bench: ['quick', 'json', 'only', 'peers', 'runs', 'seconds'],
-  sim: ['schedules', 'scenario', 'seed', 'mutants', 'json'],
+  sim: ['schedules', 'scenario', 'seed', 'mutants', 'model', 'variant', 'large', 'json'],
   test: ['other-nodes', 'project', 'reporter', 'bail', 'coverage', 'watch', 'run', 't'],
   build: [],
 }

@@ -36,8 +36,8 @@ const OTHER_NODE_TESTS_WITH_SERVERS = [
   'packages/holdfast/test/conformance/redis.test',
   'packages/holdfast/test/conformance/postgres-guard.test',
 ]
-/** Simulated, so the same under each; and the dearest of the files that need no server. */
-const NOT_UNDER_OTHER_NODES = 'packages/holdfast/test/unit/sim/mutants.test.ts'
+/** Simulated or searched, so the same under each; and the dearest of the files that need no server. */
+const NOT_UNDER_OTHER_NODES = 'packages/holdfast/test/unit/sim/{model,mutants}.test.ts'
 /** Need no server, so they are what is left when there is none; of the other projects only these files. */
 const SERVERLESS_PROJECTS = ['unit', 'package', 'scripts']
 const SERVERLESS_TESTS = [

@@ -1,12 +1,16 @@
 /**
  * `npm run sim -- [--schedules n] [--scenario s] [--seed n] [--jobs n] [--mutants] [--json]`
+ * `npm run sim -- --model [--variant v] [--large] [--json]`
  *
- * Exit codes: 0 nothing is broken, and with `--mutants` every bug was caught; 1 an invariant is broken,
- * or a bug was not caught; 2 wrong usage. stdout has the result alone.
+ * Exit codes: 0 nothing is broken, and with `--mutants` or `--model` every bug was caught; 1 an invariant
+ * is broken, or a bug was not caught; 2 wrong usage. stdout has the result alone.
  */
 import { parseArgs } from 'node:util'
 import { judgeOn, simulateOn } from './jobs.ts'
+import { isAsExpected, judgeVariant, type ModelVerdict, modelText } from './model/judge.ts'
+import { LARGE_VARIANTS, VARIANTS, type Variant } from './model/variants.ts'
 import { ELSEWHERE, MUTANTS } from './mutants.ts'
+import type { Verdict } from './mutate.ts'
 import { nodeSideMutants } from './node-side-mutants.ts'
 import { type Asked, textOf, verdictLine } from './report.ts'
 import { isScenario, SCENARIO_NAMES } from './scenarios.ts'
@@ -17,17 +21,28 @@ const MUTANT_SCHEDULES_DEFAULT = 500
 const SEED_MAX = 2 ** 31 - 1
 const JOBS_MAX = 64
 
+const TOO_RARE: ReadonlySet<string> = new Set(['ackAnyOwner', 'repairEarly'])
+
 const USAGE = `usage: npm run -s sim -- [options]
   --schedules n  how many, 1 to ${SEED_MAX}; ${SCHEDULES_DEFAULT}, or ${MUTANT_SCHEDULES_DEFAULT} at most for each mutant
   --scenario s   ${SCENARIO_NAMES.join(', ')}; all in turn
   --seed n       the first seed, 1 to ${SEED_MAX}; 1, or for a mutant the one that showed it before
   --jobs n       on how many threads, 1 to ${JOBS_MAX}; 1
   --mutants      puts known bugs into a copy of the sources, and tells whether they are caught
+  --model        searches all states of the exhaustive model, and tells whether it holds and finds its bugs
+  --variant v    with --model: that one alone
+  --large        with --model: the large scopes, which take minutes
   --json         the result as one line of JSON
 `
 
 type Options = Asked &
-  Readonly<{ mutants: boolean; json: boolean; jobs: number; isSeedGiven: boolean }>
+  Readonly<{
+    mutants: boolean
+    model: readonly Variant[] | null
+    json: boolean
+    jobs: number
+    isSeedGiven: boolean
+  }>
 
 /** Null: wrong, or help was asked for. */
 function read(args: readonly string[]): Options | 'help' | null {
@@ -42,11 +57,15 @@ function read(args: readonly string[]): Options | 'help' | null {
         seed: number,
         jobs: number,
         mutants: flag,
+        model: flag,
+        large: flag,
+        variant: { type: 'string' },
         json: flag,
         help: flag,
       },
     })
     const { mutants, json, scenario = null } = values
+    const model = values.model ? variantsOf(values.variant, values.large) : null
     if (values.help) return 'help'
     const schedules = integer(
       values.schedules ?? String(mutants ? MUTANT_SCHEDULES_DEFAULT : SCHEDULES_DEFAULT),
@@ -56,8 +75,10 @@ function read(args: readonly string[]): Options | 'help' | null {
     if (jobs === null || jobs > JOBS_MAX) return null
     if (schedules === null || seed === null || seed + schedules - 1 > SEED_MAX) return null
     if (scenario !== null && !isScenario(scenario)) return null
+    if (model === null ? values.large || values.variant !== undefined : model.length === 0)
+      return null
     const isSeedGiven = values.seed !== undefined
-    return { schedules, seed, scenario, mutants, json, jobs, isSeedGiven }
+    return { schedules, seed, scenario, mutants, model, json, jobs, isSeedGiven }
   } catch {
     // An option that there is not.
     return null
@@ -84,6 +105,7 @@ export async function main(
     complain(USAGE)
     return 2
   }
+  if (options.model !== null) return searchAll(options.model, options.json, say)
   if (options.mutants) return judgeAll(options, say)
   const summary = await simulateOn(options.jobs, options)
   say(`${options.json ? JSON.stringify(summary) : await textOf(summary)}\n`)
@@ -103,6 +125,7 @@ async function judgeAll(
   const verdicts = [
     ...(await judgeOn(jobs, wanted, seeds)),
     ...elsewhere.map(({ name, caught }) => ({ name, caught, seed: null, invariant: null })),
+    ...(scenario === null ? bugsOfTheModel() : []),
   ]
   const caught = verdicts.filter((verdict) => verdict.caught !== false).length
   if (json) say(`${JSON.stringify({ mutants: verdicts })}\n`)
@@ -112,4 +135,33 @@ async function judgeAll(
     say(`${caught} of ${verdicts.length} caught\n`)
   }
   return caught === verdicts.length ? 0 : 1
+}
+
+/** Those that are too rare to be drawn: searched for in the exhaustive model. */
+function bugsOfTheModel(): Verdict[] {
+  return VARIANTS.filter(({ name }) => TOO_RARE.has(name)).map((variant) => {
+    const { name, caught } = judgeVariant(variant)
+    return { name, caught, seed: null, invariant: null }
+  })
+}
+
+/** Empty: there is none of that name. */
+function variantsOf(name: string | undefined, large: boolean): readonly Variant[] {
+  if (name === undefined) return large ? LARGE_VARIANTS : VARIANTS
+  return [...VARIANTS, ...LARGE_VARIANTS].filter((variant) => variant.name === name)
+}
+
+function searchAll(
+  variants: readonly Variant[],
+  json: boolean,
+  say: (text: string) => void,
+): number {
+  const verdicts: ModelVerdict[] = []
+  for (const variant of variants) {
+    const verdict = judgeVariant(variant)
+    verdicts.push(verdict)
+    if (!json) say(`${modelText(verdict)}\n`)
+  }
+  if (json) say(`${JSON.stringify({ model: verdicts })}\n`)
+  return verdicts.every(isAsExpected) ? 0 : 1
 }

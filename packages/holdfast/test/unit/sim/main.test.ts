@@ -41,11 +41,24 @@ it.each([
   [['--seed', '2147483647', '--schedules', '2']],
   [['--scenario', 'toString']],
   [['--verbose']],
+  [['--large']],
+  [['--variant', 'exact']],
+  [['--model', '--variant', 'toString']],
   [['nominal']],
 ])('refuses %j with the usage, on stderr', async (args) => {
   const { code, out, err } = await run(...args)
   expect({ code, out }).toEqual({ code: 2, out: '' })
   expect(err).toMatch(/^usage: npm run -s sim -- /)
+})
+
+it('searches the exhaustive model, and shows the way to a bug', async () => {
+  const { code, out, err } = await run('--model', '--variant', 'repairEarly')
+  expect({ code, err }).toEqual({ code: 0, err: '' })
+  expect(out).toMatch(
+    /^repairEarly +94647 states {2}broken, .*\n {4}the counters of nodes 1, 2, 3 /,
+  )
+  const json = await run('--model', '--variant', 'repairReadOne', '--json')
+  expect(JSON.parse(json.out).model).toMatchObject([{ name: 'repairReadOne', caught: 'model' }])
 })
 
 it('shows a broken schedule whole, and how to see it again', async () => {
