@@ -10,6 +10,7 @@ const alias = [
   { find: /^holdfast$/, replacement: source('index.ts') },
   { find: /^holdfast\/connect$/, replacement: source('connect.ts') },
   { find: /^holdfast\/redis$/, replacement: source('redis.ts') },
+  { find: /^holdfast\/redlock$/, replacement: source('redlock.ts') },
   { find: /^holdfast\/sqlite$/, replacement: source('sqlite.ts') },
   { find: /^holdfast\/guards\/postgres$/, replacement: source('guards/postgres.ts') },
   { find: /^holdfast\/guards\/sqlite$/, replacement: source('guards/sqlite.ts') },

@@ -14,7 +14,13 @@ import { say } from './lib/progress.mjs'
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const entry = (name) => import(`../packages/holdfast/dist/${name}.js`)
 
-const library = { ...(await entry('index')), ...(await entry('redis')), ...(await entry('sqlite')) }
+const library = Object.assign(
+  {},
+  await entry('index'),
+  await entry('redis'),
+  await entry('redlock'),
+  await entry('sqlite'),
+)
 const folder = mkdtempSync(join(tmpdir(), 'holdfast-guarantees-'))
 try {
   const database = new Database(join(folder, 'locks.db'))

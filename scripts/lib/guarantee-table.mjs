@@ -16,7 +16,8 @@ const CAPABILITIES = ['scope', 'fencing', 'expiry', 'lossNotice', 'order', 'wake
  * @param client A client of ioredis that is not connected.
  * @param database An open database in a file; null leaves SQLite out.
  */
-export function guaranteeRows({ memoryBackend, redisBackend, sqliteBackend }, client, database) {
+export function guaranteeRows(library, client, database) {
+  const { memoryBackend, redisBackend, redlockBackend, sqliteBackend } = library
   const row = (backend, urls, page, { capabilities }) => ({ backend, urls, page, capabilities })
   const rows = [
     row('memoryBackend()', ['memory:'], 'memory', memoryBackend()),
@@ -27,6 +28,7 @@ export function guaranteeRows({ memoryBackend, redisBackend, sqliteBackend }, cl
       null,
       redisBackend(client, { subscriber: false }),
     ),
+    row('redlockBackend(nodes)', [], 'redlock', redlockBackend({ a: client })),
   ]
   if (database === null) return rows
   return [

@@ -84,8 +84,11 @@ export class Attempts {
     else this.#unlink(pending)
   }
 
-  /** @returns How long the tombstone has to live: max(2 x ttl, 30 s), in milliseconds. */
-  cancelled(owner: string, nowMs: number): number {
+  /**
+   * @param ttlMs Of an owner whose TTL the caller knows.
+   * @returns How long the tombstone has to live: max(2 x ttl, 30 s), in milliseconds.
+   */
+  cancelled(owner: string, nowMs: number, ttlMs?: number): number {
     const pending = this.#cancelled.get(owner) ?? this.#find(owner)
     if (pending !== null && !pending.isCancelled) {
       this.#unlink(pending)
@@ -96,7 +99,8 @@ export class Attempts {
       }
       this.#cancelled.set(owner, pending)
     }
-    const lifeMs = pending === null ? TOMBSTONE_MS_UNKNOWN : 2 * pending.ttlMs
+    const knownMs = ttlMs ?? pending?.ttlMs
+    const lifeMs = knownMs === undefined ? TOMBSTONE_MS_UNKNOWN : 2 * knownMs
     return this.#count(Math.max(lifeMs, TOMBSTONE_MS_MIN), nowMs)
   }
 

@@ -133,7 +133,7 @@ async function protocolOf(inspector: Redis, connect: () => Promise<Connection>):
 }
 
 /** Counters and the marker alone may live for ever: tokens must not restart, nor a wait. */
-async function keysWithoutTtl(redis: Redis): Promise<string[]> {
+export async function keysWithoutTtl(redis: Redis): Promise<string[]> {
   const found: string[] = []
   let cursor = '0'
   let seen = 0

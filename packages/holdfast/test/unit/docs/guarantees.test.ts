@@ -18,6 +18,7 @@ import {
   renewEveryMs,
 } from '../../../src/core/validity.ts'
 import { redisBackend } from '../../../src/redis.ts'
+import { redlockBackend } from '../../../src/redlock.ts'
 import { sqliteBackend } from '../../../src/sqlite.ts'
 import { type OpenDatabase, sqliteDrivers } from '../../support/sqlite-drivers.ts'
 import { findFile, readRepository } from '../tidy/repository.ts'
@@ -37,7 +38,7 @@ const [driver] = sqliteDrivers()
 beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), 'holdfast-guarantees-'))
   database = driver?.open(join(folder, 'locks.db')) ?? null
-  const library = { memoryBackend, redisBackend, sqliteBackend }
+  const library = { memoryBackend, redisBackend, redlockBackend, sqliteBackend }
   rows = guaranteeRows(library, new Redis({ lazyConnect: true }), database)
 })
 
@@ -97,6 +98,7 @@ if (driver !== undefined) {
     const memory = capabilitiesOf('memoryBackend()')
     const redis = capabilitiesOf('redisBackend(client)')
     const redisPolling = capabilitiesOf('redisBackend(client, { subscriber: false })')
+    const redlock = capabilitiesOf('redlockBackend(nodes)')
     const sqlite = capabilitiesOf('sqliteBackend(database)')
     const sqliteNormal = capabilitiesOf("sqliteBackend(database, { synchronous: 'normal' })")
     for (const [name = '', value, , who] of tableUnder(
@@ -111,6 +113,7 @@ if (driver !== undefined) {
       if (redis[key] !== value && redisPolling[key] === value) {
         has.push('redis with `subscriber: false`')
       }
+      if (redlock[key] === value) has.push('redlock')
       if (sqlite[key] === value) has.push('sqlite')
       if (sqlite[key] !== value && sqliteNormal[key] === value) {
         has.push("sqlite with `synchronous: 'normal'`")
@@ -142,6 +145,7 @@ it('a table that was changed by hand is put in anew, and half a mark is a mistak
 it.each<readonly [name: string, backend: string]>([
   ['memory', 'memoryBackend()'],
   ['redis', 'redisBackend(client)'],
+  ['redlock', 'redlockBackend(nodes)'],
   ...(driver ? [['sqlite', 'sqliteBackend(database)'] as const] : []),
 ])('the page of the %s backend says what it declares', (name, backend) => {
   const found = tableUnder(pageOf(`docs/backends/${name}.md`), '## What it guarantees')
