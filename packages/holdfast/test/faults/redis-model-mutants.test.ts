@@ -20,8 +20,11 @@ import { patched, readSource } from '../../src/sim/mutate.ts'
 import { MODELLED_SCRIPTS, SCRIPT_MODELS } from '../../src/sim/node/scripts/index.ts'
 import type { ScriptModel } from '../../src/sim/node/scripts/model.ts'
 import { NODE_MUTANTS } from '../support/node-mutants.ts'
+import { stepsOfRedlock } from '../support/redis-differential/redlock-steps.ts'
 import { runDifferential } from '../support/redis-differential/run.ts'
 import { Server } from '../support/redis-differential/server.ts'
+import { stepsOfRedis } from '../support/redis-differential/steps.ts'
+import { REDLOCK_NODE_MUTANTS } from '../support/redlock-node-mutants.ts'
 
 /** That of the comparison itself, so that what is found here is found there. */
 const SEED = 1
@@ -29,8 +32,6 @@ const STEPS = 50_000
 /** Enough for a mutant of the model that is another bug than that of the Lua text. */
 const STEPS_TOGETHER = 1000
 const SOURCE = fileURLToPath(new URL('../../src', import.meta.url))
-/** Where the Lua texts of the models' scripts are. */
-const SCRIPT_FOLDERS = ['backends/redis/scripts', 'wire']
 /** What the models import besides themselves. */
 const SHARED = ['backends', 'clients', 'core']
 
@@ -53,32 +54,56 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-const mutants = NODE_MUTANTS.map((mutant) => [mutant.name, mutant] as const)
+type Kind = Readonly<{ folders: readonly string[]; stepsFor: typeof stepsOfRedlock }>
+
+const OF_REDIS: Kind = { folders: ['backends/redis/scripts', 'wire'], stepsFor: stepsOfRedis }
+const OF_REDLOCK: Kind = { folders: ['backends/redlock/scripts', 'wire'], stepsFor: stepsOfRedlock }
+const mutants = [
+  ...NODE_MUTANTS.map((mutant) => [mutant.name, mutant, OF_REDIS] as const),
+  ...REDLOCK_NODE_MUTANTS.map((mutant) => [mutant.name, mutant, OF_REDLOCK] as const),
+]
 
 describe('a bug on the side of a Redis node', () => {
   // The accident: the source changes, a patch matches nothing, and its bug is taken for caught.
-  it.each(mutants)('is patched in where its text stands once: %s', (_, { lua, model }) => {
-    for (const patch of [lua, model]) {
-      const source = readSource(patch)
-      expect(patched(source, patch)).not.toBe(source)
-    }
-    // In another file it would patch another script as well.
-    const texts = SCRIPT_FOLDERS.flatMap(textsIn)
-    expect(texts.filter((text) => text.includes(lua.text))).toHaveLength(1)
-  })
+  it.each(mutants)(
+    'is patched in where its text stands once: %s',
+    (_, { lua, model }, { folders }) => {
+      for (const patch of [lua, model]) {
+        const source = readSource(patch)
+        expect(patched(source, patch)).not.toBe(source)
+      }
+      // In another file it would patch another script as well.
+      const texts = folders.flatMap(textsIn)
+      expect(texts.filter((text) => text.includes(lua.text))).toHaveLength(1)
+    },
+  )
 
-  it.each(mutants)('is found in the Lua text: %s', async (_, { lua }) => {
+  it.each(mutants)('is found in the Lua text: %s', async (_, { lua }, { stepsFor }) => {
     await server.open(MODELLED_SCRIPTS, (script) => luaWith(script, lua))
-    const given = { redis, server, models: SCRIPT_MODELS, seed: SEED, steps: STEPS }
+    const given = {
+      redis,
+      server,
+      models: SCRIPT_MODELS,
+      stepsFor,
+      seed: SEED,
+      steps: STEPS,
+    }
     const outcome = await runDifferential(given)
     expect(outcome.difference).toMatch(/^seed 1, database \d+, step \d+: /)
   })
 
   // The accident: the two are different bugs, and the simulation catches one that no script could have.
-  it.each(mutants)('is the same in the model: %s', async (name, { lua, model }) => {
+  it.each(mutants)('is the same in the model: %s', async (name, { lua, model }, { stepsFor }) => {
     await server.open(MODELLED_SCRIPTS, (script) => luaWith(script, lua))
     const models = await patchedModels(join(folder, name.replaceAll(' ', '-')), model)
-    const given = { redis, server, models, seed: SEED, steps: STEPS_TOGETHER }
+    const given = {
+      redis,
+      server,
+      models,
+      stepsFor,
+      seed: SEED,
+      steps: STEPS_TOGETHER,
+    }
     expect((await runDifferential(given)).difference).toBe(null)
   })
 })

@@ -15,9 +15,10 @@ const REDIS = 'backends/redis/scripts/'
 const SHARED = 'wire/'
 const MODEL = 'sim/node/scripts/'
 
-type Change = readonly [file: string, text: string, replacement: string]
+export type Change = readonly [file: string, text: string, replacement: string]
 
-function mutant(name: string, lua: Change, model: Change): NodeMutant {
+/** @param lua Its file under `src`. @param model Its file among the models. */
+export function mutant(name: string, lua: Change, model: Change): NodeMutant {
   return {
     name,
     lua: { name, file: lua[0], text: lua[1], replacement: lua[2] },
@@ -88,8 +89,8 @@ const ACQUIRING: readonly NodeMutant[] = [
     ],
     [
       'tokens.ts',
-      'token: run.increment(counter)',
-      "token: (run.increment(counter), run.set(counter, last, 'for ever'), last)",
+      'return { token: run.increment(counter), nowUs }\n}\n\n/** A proposal',
+      "return { token: (run.increment(counter), run.set(counter, last, 'for ever'), last), nowUs }\n}\n\n/** A proposal",
     ],
   ),
   mutant(

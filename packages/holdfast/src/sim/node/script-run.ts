@@ -36,6 +36,9 @@ const INTEGER = /^(?:0|-?[1-9][0-9]*)$/
 const INTEGER_MAX = 2n ** 63n - 1n
 const INTEGER_MIN = -(2n ** 63n)
 
+/** How long a key lives that is written: milliseconds, or without PX, or with KEEPTTL. */
+export type Life = number | 'for ever' | 'as it was'
+
 export class ScriptRun {
   readonly #world: ScriptWorld
   readonly #nowMs: number
@@ -102,7 +105,7 @@ export class ScriptRun {
   }
 
   /** Whatever stood there, of whatever type. */
-  set(key: Bytes, value: Bytes, lifeMs: number | 'for ever' | 'as it was'): void {
+  set(key: Bytes, value: Bytes, lifeMs: Life): void {
     this.#mayWrite(true)
     const before = this.find(key)
     let expiresAtMs: number | null = null
@@ -112,7 +115,7 @@ export class ScriptRun {
   }
 
   /** As SET NX. @returns Whether there was nothing. */
-  setIfMissing(key: Bytes, value: Bytes, lifeMs: number): boolean {
+  setIfMissing(key: Bytes, value: Bytes, lifeMs: Life): boolean {
     this.#mayWrite(true)
     if (this.exists(key)) return false
     this.set(key, value, lifeMs)

@@ -9,6 +9,9 @@
 import { isDeepStrictEqual } from 'node:util'
 import { HAND_OVER } from '../../../src/backends/redis/scripts/hand-over.ts'
 import { LIST } from '../../../src/backends/redis/scripts/look.ts'
+import { STATE } from '../../../src/backends/redlock/scripts/admission.ts'
+import { LIST as LIST_OF_NODE } from '../../../src/backends/redlock/scripts/look.ts'
+import type { RedisScript } from '../../../src/clients/redis.ts'
 import { type Bytes, toBytes, toText } from '../../../src/sim/node/bytes.ts'
 import { type Entry, KeySpace } from '../../../src/sim/node/keyspace.ts'
 import { decoded } from '../../../src/sim/node/node.ts'
@@ -18,7 +21,13 @@ import type { Seen, SeenKey } from './server.ts'
 import type { Step } from './steps.ts'
 
 const SLACK_MS = 5
-const FIELDS_PER_LOCK = 5
+/** Of the scripts that list. */
+const FIELDS_PER_LOCK: ReadonlyMap<RedisScript, number> = new Map([
+  [LIST, 5],
+  [LIST_OF_NODE, 6],
+])
+/** In the reply of STATE, whose fifth part is the clock. */
+const CLOCK_AT = 4
 
 /** What goes for the server while a step is done, and what it is compared with. */
 export interface Condition {
@@ -53,8 +62,10 @@ export function judge(keys: KeySpace, step: Step, seen: Seen, condition: Conditi
 }
 
 function timesOf(before: readonly [Bytes, Entry][], { fromUs, toUs, keys }: Seen): number[] {
-  const written = [...keys.values()].map(({ value }) => /"s":(\d{16})/.exec(value)?.[1] ?? '')
-  const ofGrant = written.map(Number).find((us) => us >= fromUs && us <= toUs)
+  const values = [...keys.values()].map(({ value }) => value)
+  const written = values.map((value) => /"s":(\d{16})/.exec(value)?.[1] ?? '')
+  // A counter too, where a token was drawn in vain.
+  const ofGrant = [...written, ...values].map(Number).find((us) => us >= fromUs && us <= toUs)
   const times = [ofGrant ?? fromUs]
   const ends = before.map(([, { expiresAtMs }]) => expiresAtMs ?? 0)
   const endsBetween = ends.some((ms) => ms * 1000 >= fromUs - 2000 && ms * 1000 <= toUs + 1000)
@@ -117,6 +128,7 @@ function compare(
   const slackMs = SLACK_MS + Math.ceil((2 * (seen.toUs - seen.fromUs)) / 1000)
   if (step.kind === 'script') {
     const [ours, theirs] = [done.reply, seen.reply].map((reply) => normal(step, reply))
+    if (step.script === STATE) setClock(ours, theirs, seen)
     if (!isSameReply(step, ours, theirs, slackMs)) {
       return `the model answers ${textOf(ours)}, the server ${textOf(theirs)}`
     }
@@ -125,6 +137,13 @@ function compare(
     return `the model publishes [${done.published}], the server [${seen.published}]`
   }
   return compareKeys(new Map(before), after, seen, slackMs)
+}
+
+/** The model is told the time before; the server read its clock a little later. */
+function setClock(ours: unknown, theirs: unknown, { fromUs, toUs }: Seen): void {
+  if (!Array.isArray(ours) || !Array.isArray(theirs)) return
+  const us = Number(theirs[CLOCK_AT])
+  if (us >= fromUs && us <= toUs) ours[CLOCK_AT] = theirs[CLOCK_AT]
 }
 
 function compareKeys(
@@ -175,11 +194,10 @@ type ScriptStep = Extract<Step, { kind: 'script' }>
 /** Of an error the words before Redis' own about script and line; of a listing the order does not count. */
 function normal({ script }: ScriptStep, reply: unknown): unknown {
   if (reply instanceof Error) return { error: reply.message.split(' script: ')[0] }
-  if (!Array.isArray(reply) || script !== LIST) return reply
+  const fields = FIELDS_PER_LOCK.get(script)
+  if (!Array.isArray(reply) || fields === undefined) return reply
   const rows: unknown[][] = []
-  for (let at = 1; at < reply.length; at += FIELDS_PER_LOCK) {
-    rows.push(reply.slice(at, at + FIELDS_PER_LOCK))
-  }
+  for (let at = 1; at < reply.length; at += fields) rows.push(reply.slice(at, at + fields))
   rows.sort(([one], [other]) => (String(one) < String(other) ? -1 : 1))
   return [reply[0], ...rows.flat()]
 }
@@ -197,7 +215,8 @@ function isSameReply(step: ScriptStep, ours: unknown, theirs: unknown, slackMs: 
 
 /** Where a reply says how many milliseconds are left. */
 function isDuration({ script }: ScriptStep, reply: readonly unknown[], at: number): boolean {
-  if (script === LIST) return at % FIELDS_PER_LOCK === 3
+  const fields = FIELDS_PER_LOCK.get(script)
+  if (fields !== undefined) return at % fields === 3
   const [kind] = reply
   if (kind === 'again') return at === (script === HAND_OVER ? 3 : 2)
   if (kind === 'revoked') return at === 2

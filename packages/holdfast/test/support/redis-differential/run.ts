@@ -6,7 +6,7 @@ import { KeySpace } from '../../../src/sim/node/keyspace.ts'
 import type { ScriptModel } from '../../../src/sim/node/scripts/model.ts'
 import { judge } from './judge.ts'
 import type { Seen, Server } from './server.ts'
-import { Drawing, type Step } from './steps.ts'
+import type { Step, Steps } from './steps.ts'
 
 /** Databases of the server, each with steps of its own: a transaction asks all of them at once. */
 const DATABASES = 16
@@ -19,6 +19,8 @@ export interface DifferentialOptions {
   readonly redis: Redis
   readonly server: Server
   readonly models: ReadonlyMap<string, ScriptModel>
+  /** One for each database. */
+  readonly stepsFor: (seed: number, keys: KeySpace, runId: string) => Steps
   readonly seed: number
   /** How many steps at most. */
   readonly steps: number
@@ -37,23 +39,23 @@ export interface Outcome {
 
 interface Lane {
   readonly keys: KeySpace
-  readonly drawing: Drawing
+  readonly source: Steps
   readonly history: string[]
 }
 
 export async function runDifferential(options: DifferentialOptions): Promise<Outcome> {
-  const { redis, server, models, seed, steps } = options
+  const { redis, server, models, stepsFor, seed, steps } = options
   await server.clear()
   const runId = await server.runId()
   const lanes = Array.from({ length: DATABASES }, (_, index): Lane => {
     const keys = new KeySpace()
-    return { keys, drawing: new Drawing(seed * SEEDS_PER_RUN + index, keys), history: [] }
+    return { keys, source: stepsFor(seed * SEEDS_PER_RUN + index, keys, runId), history: [] }
   })
   const replies = new Map<string, number>()
   let [done, ended, published] = [0, 0, 0]
   for (let round = 0; done < steps; round++) {
     const weather = weatherOf(round)
-    const drawn = lanes.map(({ drawing }) => drawing.next(weather !== 'calm'))
+    const drawn = lanes.map(({ source }) => source.next(weather !== 'calm'))
     await make(redis, weather)
     const seen = await server.run(drawn, weather !== 'out of memory')
     await make(redis, 'calm', weather)
@@ -107,11 +109,18 @@ function count(replies: Map<string, number>, step: Step, reply: unknown): void {
   replies.set(name, (replies.get(name) ?? 0) + 1)
 }
 
-function kindOf(script: RedisScript, reply: unknown): string {
+/** Scripts that answer with a list whose first element says nothing. */
+const LISTS = ['list', 'facts', 'state', 'counters']
+
+function kindOf({ name }: RedisScript, reply: unknown): string {
   if (reply instanceof Error) return reply.message.split(' ')[0] ?? ''
-  if (script.name === 'list' || script.name === 'facts') return 'a list'
-  const first: unknown = Array.isArray(reply) ? reply[0] : reply
-  if (script.name !== 'acquire' || Array.isArray(reply)) return String(first)
+  if (LISTS.includes(name)) return 'a list'
+  const [first, second]: unknown[] = Array.isArray(reply) ? reply : [reply]
+  const text = String(first)
+  // Of a marker the rest is chance; of an amnesia the reason counts.
+  if (text.startsWith('hfm1:')) return text.slice(0, 'hfm1:v'.length)
+  if (text === 'amnesia') return `amnesia ${second}`
+  if (name !== 'acquire' || Array.isArray(reply)) return text
   return typeof first === 'number' ? 'a token as a number' : 'a token as text'
 }
 

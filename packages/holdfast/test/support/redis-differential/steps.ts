@@ -16,10 +16,11 @@ import { RELEASE, REST } from '../../../src/backends/redis/scripts/release.ts'
 import { RENEW } from '../../../src/backends/redis/scripts/renew.ts'
 import { REVOKE } from '../../../src/backends/redis/scripts/revoke.ts'
 import type { RedisScript } from '../../../src/clients/redis.ts'
-import { sha1, toText } from '../../../src/sim/node/bytes.ts'
+import { sha1 } from '../../../src/sim/node/bytes.ts'
 import type { KeySpace } from '../../../src/sim/node/keyspace.ts'
 import { Random } from '../../../src/sim/random.ts'
 import { ownerMark } from '../../../src/wire/value.ts'
+import { Standing } from './standing.ts'
 
 export type Step =
   | Readonly<{ kind: 'script'; script: RedisScript; keys: string[]; args: string[] }>
@@ -27,6 +28,12 @@ export type Step =
   | Readonly<{ kind: 'put'; key: string; value: string | Buffer | null; lifeMs: number | null }>
   | Readonly<{ kind: 'remove'; key: string }>
   | Readonly<{ kind: 'persist'; key: string }>
+
+/** Where the steps of one database come from. */
+export interface Steps {
+  /** @param scriptsOnly A server that takes no writes refuses those of others elsewhere. */
+  next(scriptsOnly: boolean): Step
+}
 
 const PREFIX = 'lock:'
 const HELPERS = `${PREFIX}#hf:`
@@ -59,20 +66,21 @@ const COUNTER_GARBAGE = [
 ] as const
 const MEMBERS = [',"v":"yé"', ',"V":"eQ=="', `,"v":"${'z'.repeat(1990)}"`] as const
 
-export class Drawing {
-  readonly owners: readonly string[]
-  readonly #keys: KeySpace
+export function stepsOfRedis(seed: number, keys: KeySpace): Steps {
+  return new RedisSteps(seed, keys)
+}
+
+class RedisSteps implements Steps {
   readonly #random: Random
+  readonly #standing: Standing
   /** Sent again now and then, as a client does that had no answer. */
   #last: Step | null = null
 
   constructor(seed: number, keys: KeySpace) {
     this.#random = new Random(seed)
-    this.#keys = keys
-    this.owners = Array.from({ length: 4 }, () => this.#random.nonce())
+    this.#standing = new Standing(keys, this.#random)
   }
 
-  /** @param scriptsOnly A server that takes no writes refuses those of others elsewhere. */
   next(scriptsOnly: boolean): Step {
     const isOther = !scriptsOnly && this.#random.chance(0.25)
     if (isOther) return this.#other()
@@ -84,7 +92,7 @@ export class Drawing {
     const name = this.#random.pick(NAMES)
     const lock = PREFIX + name
     const [counter, want] = [COUNTERS[NAMES.indexOf(name)] ?? '', `${HELPERS}want:${name}`]
-    const owner = this.#ownerAt(lock)
+    const owner = this.#standing.ownerAt(lock)
     const mark = ownerMark(owner)
     const tombstone = `${HELPERS}cancel:${owner}`
     const script = (script: RedisScript, keys: string[], args: string[]): Step => {
@@ -95,7 +103,7 @@ export class Drawing {
       () => script(ACQUIRE, ...this.#acquire(lock, counter, want)),
       () => this.#gated(...this.#acquire(lock, counter, want)),
       () => script(ADMIT, [MARKER], this.#admit()),
-      () => script(RENEW, [lock], [mark, this.#ttl(), this.#tokenAt(lock)]),
+      () => script(RENEW, [lock], [mark, this.#ttl(), this.#standing.tokenAt(lock)]),
       () => script(RENEW, [lock], this.#renewalOfOldHolder(lock)),
       () => script(RELEASE, [lock, want], [mark]),
       () => script(REST, [lock, tombstone], [mark, this.#ttl()]),
@@ -114,7 +122,7 @@ export class Drawing {
   }
 
   #acquire(lock: string, counter: string, want: string): [keys: string[], args: string[]] {
-    const tombstone = `${HELPERS}cancel:${this.#random.chance(0.3) ? this.#ownerAt(lock) : this.#owner()}`
+    const tombstone = `${HELPERS}cancel:${this.#random.chance(0.3) ? this.#standing.ownerAt(lock) : this.#standing.owner()}`
     const ttl = this.#random.chance(0.03) ? SHORT_TTL : this.#ttl()
     const args = [ttl, this.#random.pick(METADATA)]
     if (this.#random.chance(0.5)) return [[lock, tombstone, counter], args]
@@ -135,14 +143,14 @@ export class Drawing {
   }
 
   #admit(): string[] {
-    const [, inc = '', longest = ''] = this.#valueAt(MARKER).split(':')
+    const [, inc = '', longest = ''] = this.#standing.valueAt(MARKER).split(':')
     return this.#random.chance(0.7)
       ? [inc, longest]
       : [this.#random.pick(INCS), this.#random.pick(TTLS)]
   }
 
   #handOver(lock: string, want: string, counter: string, owner: string): Step {
-    const next = this.#owner()
+    const next = this.#standing.owner()
     const cancelled = `${HELPERS}cancel:`
     const keys = [lock, want, counter, cancelled + next, cancelled + owner]
     const args = [
@@ -161,8 +169,10 @@ export class Drawing {
   }
 
   #revoke(lock: string, counter: string): Step {
-    const owner = this.#owner()
-    const seen = this.#random.chance(0.3) ? sha1(this.#bytesAt(lock)) : this.#tokenAt(lock)
+    const owner = this.#standing.owner()
+    const seen = this.#random.chance(0.3)
+      ? sha1(this.#standing.bytesAt(lock))
+      : this.#standing.tokenAt(lock)
     const keys = [lock, `${HELPERS}cancel:${owner}`, counter, `${HELPERS}cancel:`]
     const args = [owner, seen, this.#ttl(), this.#random.pick(METADATA), '30000']
     return { kind: 'script', script: REVOKE, keys, args }
@@ -184,14 +194,14 @@ export class Drawing {
     const lock = PREFIX + name
     const lifeMs = this.#random.chance(0.1) ? 1 : Number(this.#ttl())
     const helper = this.#random.pick([
-      `${HELPERS}cancel:${this.#owner()}`,
+      `${HELPERS}cancel:${this.#standing.owner()}`,
       `${HELPERS}want:${name}`,
       MARKER,
     ])
     const counter = this.#random.pick(COUNTERS)
     const draws: (() => Step)[] = [
-      () => ({ kind: 'put', key: lock, value: this.#lockGarbage(), lifeMs }),
-      () => ({ kind: 'put', key: lock, value: this.#valueAt(lock), lifeMs: null }),
+      () => ({ kind: 'put', key: lock, value: this.#standing.garbage(), lifeMs }),
+      () => ({ kind: 'put', key: lock, value: this.#standing.valueAt(lock), lifeMs: null }),
       () => ({
         kind: 'put',
         key: this.#random.pick([lock, helper, counter]),
@@ -220,48 +230,16 @@ export class Drawing {
     return this.#random.pick(draws)()
   }
 
-  /** With a TTL or without, what no script of ours wrote there. */
-  #lockGarbage(): string | Buffer {
-    const [owner, token] = [this.#owner(), '0001700000000000000']
-    return this.#random.pick<string | Buffer>([
-      ...['', 'garbage', 'é'.repeat(40), `x${'é'.repeat(40)}`, `hf1:${'-'.repeat(22)}:${token}:{}`],
-      ...['hf1:', `hf1:${owner}:`, `hf1:${owner}:12:{`, `hf1:${owner}:${token}:{}`],
-      `hf1:${owner}:${token}:{"s":1700000000000000,"h":"${'h'.repeat(2100)}","p":1}`,
-      Buffer.from([0xff, 0, 0x80, 0xc3, 0x28]),
-    ])
-  }
-
   #markerOfAnother(): string {
     const state = this.#random.pick(['waiting', 'voting', 'closed'])
     return `${state}:${this.#random.pick(INCS)}:${this.#random.pick(TTLS)}:${'a1'.repeat(20)}`
   }
 
-  #ownerAt(lock: string): string {
-    const owner = this.#valueAt(lock).split(':')[1] ?? ''
-    return owner.length === 22 && this.#random.chance(0.8) ? owner : this.#owner()
-  }
-
-  #tokenAt(lock: string): string {
-    const token = this.#valueAt(lock).split(':')[2] ?? ''
-    return token.length === 19 && this.#random.chance(0.8) ? token : '1'.padStart(19, '0')
-  }
-
   /** Of the holder before a revoke, if there was one, who does not know of it. */
   #renewalOfOldHolder(lock: string): string[] {
-    const token = /"r":"(\d+)"/.exec(this.#valueAt(lock))?.[1] ?? this.#tokenAt(lock)
-    return [ownerMark(this.#owner()), this.#ttl(), token]
-  }
-
-  #bytesAt(key: string): string {
-    return this.#keys.find(Buffer.from(key).toString('latin1'), 0)?.value ?? ''
-  }
-
-  #valueAt(key: string): string {
-    return toText(this.#bytesAt(key))
-  }
-
-  #owner(): string {
-    return this.#random.pick(this.owners)
+    const token =
+      /"r":"(\d+)"/.exec(this.#standing.valueAt(lock))?.[1] ?? this.#standing.tokenAt(lock)
+    return [ownerMark(this.#standing.owner()), this.#ttl(), token]
   }
 
   #ttl(): string {

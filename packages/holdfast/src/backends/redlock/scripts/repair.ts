@@ -23,7 +23,7 @@ export const REPAIR: RedisScript = defineScript(
 --   {'held'} something else stands {'cancelled'}
 local found = redis.call('MGET', KEYS[1], KEYS[2], KEYS[3], KEYS[4])
 local value, counter, marker = found[1], found[3], found[4]
-local ttl, set_id, run_id = ARGV[1], ARGV[2], ARGV[3]
+local set_id, run_id, ttl = ARGV[2], ARGV[3], ARGV[1]
 ${GATE}
 if found[2] then
   return {'cancelled'}

@@ -110,7 +110,7 @@ export const revoke: ScriptModel = (run, keys, args) => {
   const keptDelay = isForeign ? '0' : delay
   let told = ''
   if (!isForeign) {
-    const tombstone = tombstones + wanted
+    const tombstone = tombstones + seen?.owner
     run.del(tombstone)
     run.set(tombstone, '', Math.max(2 * left, Number(life)))
     told = `,"r":"${wantedToken}"${keptDelay === '0' ? '' : `,"d":${keptDelay}`}`
