@@ -284,7 +284,7 @@ describe('a user of few rights', () => {
     return names
   }
 
-  // B053: the page lists a right too few, and it shows in the first restart.
+  // The accident: a page lists a right too few, and it shows in the first restart.
   it('may do everything with info of server and replication, and knows no role without the latter', async () => {
     expect(await refused(await open([...RIGHTS, '+info|server', '+info|replication']))).toEqual([])
     expect(await refused(await open([...RIGHTS, '+info|server']))).toEqual(['adopt-run'])
