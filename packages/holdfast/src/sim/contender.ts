@@ -12,6 +12,8 @@ import type { Scenario } from './scenarios.ts'
 const WAIT_MS_MAX = 2000
 const REST_MS_MAX = 60
 const WRITES = 2
+/** So often a holder makes two calls at once at the end. */
+const PAIR_SHARE = 0.3
 /** Most meet at one name; the other one shares the store's counter. */
 const FIRST_NAME_SHARE = 0.75
 
@@ -108,6 +110,20 @@ async function work(place: Place, lease: Lease, isRenewed: boolean): Promise<voi
     // Without an answer it writes nothing more: what it would write rests on what it does not know.
     await recorded(place, lease, id, () => data.write(dataLink, lease, next))
   }
+  if (random.chance(PAIR_SHARE)) await appendTwice(place, lease)
+}
+
+/** Two calls at once under one lease: whichever comes first, both count. */
+async function appendTwice(place: Place, lease: Lease): Promise<void> {
+  const { data, dataLink, writes } = place
+  lease.assertValid()
+  const both = [1, 2].map(() => {
+    writes.last += 1
+    const id = writes.last
+    return recorded(place, lease, id, () => data.append(dataLink, lease, id))
+  })
+  const failed = (await Promise.allSettled(both)).find(({ status }) => status === 'rejected')
+  if (failed?.status === 'rejected') throw failed.reason
 }
 
 async function recorded<T>(

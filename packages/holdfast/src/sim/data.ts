@@ -36,6 +36,13 @@ export class Data {
     )
   }
 
+  /** Adds to whatever the register holds by then. */
+  append(link: Link, lease: Fenced, id: number): Promise<void> {
+    return this.#transact(link, lease, `appends ${lease.lockName}: ${id}`, (tx) =>
+      tx.set(lease.lockName, [...listOf(tx.get(lease.lockName)), id]),
+    )
+  }
+
   #transact<T>(
     link: Link,
     { lockName, fencingToken, owner, source }: Fenced,

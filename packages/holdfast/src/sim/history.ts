@@ -29,8 +29,8 @@ export interface WriteRecord {
   readonly outcome: WriteOutcome
 }
 
-/** A lease or an attempt that its process gave back or up, which the store is then told. */
-export type EndRecord = Readonly<{ atMs: number; how: 'cancelled' | 'released' }>
+/** A lease or an attempt that its process gave back or up, or that the backend said it had undone. */
+export type EndRecord = Readonly<{ atMs: number; how: 'cancelled' | 'released' | 'refused' }>
 
 /** Something wrong with the keys of a lock node. */
 export type AtNode = Readonly<{ invariant: 'I7' | 'I8'; what: string }>

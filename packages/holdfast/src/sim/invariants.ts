@@ -26,7 +26,7 @@ export type Violation = Readonly<{ invariant: Invariant; what: string }>
 const SIGNAL_LATE_MS_MAX = 25
 
 /**
- * Measured, not derived: in 400 schedules of `calm` the longest was 815 ms, two TTLs, after a crash; one
+ * Measured, not derived: in 1,500 schedules of `calm` the longest was 815 ms, two TTLs, after a crash; one
  * TTL more is left for rarer ones. Milliseconds.
  */
 export const FREE_MS_MAX: number = 3 * TTL_MS

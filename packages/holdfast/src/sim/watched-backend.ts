@@ -1,5 +1,5 @@
 /** A backend whose user's words are noted: when it asked for an owner, gave it up, or back. */
-import type { Backend } from '../core/backend.ts'
+import type { AcquireRequest, AcquireResult, Backend } from '../core/backend.ts'
 import type { EndRecord, History } from './history.ts'
 import type { Process } from './process.ts'
 
@@ -8,6 +8,15 @@ export function watchedBackend(process: Process, backend: Backend, history: Hist
   const nowMs = (): number => process.scheduler.nowMs
   const note = (owner: string, how: EndRecord['how']): void => {
     ended.set(owner, { atMs: nowMs(), how })
+  }
+  /** What is refused, or fails, leaves nothing behind. */
+  const noteRefusal = ({ owner }: AcquireRequest, result: unknown): void => {
+    const refused = (): void => {
+      if (!ended.has(owner)) note(owner, 'refused')
+    }
+    ;(result as Promise<AcquireResult>).then(({ kind }) => {
+      if (kind === 'held') refused()
+    }, refused)
   }
   return new Proxy(backend, {
     get(target, name) {
@@ -20,7 +29,9 @@ export function watchedBackend(process: Process, backend: Backend, history: Hist
         if (name === 'release' || name === 'handOver') {
           note((args[0] as { owner: string }).owner, 'released')
         }
-        return member.apply(target, args)
+        const result: unknown = member.apply(target, args)
+        if (name === 'tryAcquire') noteRefusal(args[0] as AcquireRequest, result)
+        return result
       }
     },
   })

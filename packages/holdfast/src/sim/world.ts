@@ -44,14 +44,17 @@ export interface Outcome {
   readonly trace: readonly string[]
 }
 
-/** @param keepsTrace Makes the trace too, which is slow. */
+/**
+ * @param keepsTrace Makes the trace too, which is slow.
+ * @param world Absent: the one that the seed draws.
+ */
 export async function runSchedule(
   seed: number,
   name: ScenarioName,
   keepsTrace = false,
+  world: WorldName = worldOf(name, seed),
 ): Promise<Outcome> {
-  const world = new World(seed, SCENARIOS[name], worldOf(name, seed), keepsTrace)
-  return world.run()
+  return new World(seed, SCENARIOS[name], world, keepsTrace).run()
 }
 
 const STORES: Readonly<Record<WorldName, (ground: Ground) => LockStore>> = {
@@ -92,6 +95,7 @@ class World {
   async run(): Promise<Outcome> {
     for (let count = 0; count < PROCESSES; count++) this.#inhabitants.push(this.#bear())
     this.#planAccidents()
+    this.#store.prepare?.()
     const scheduler = this.#scheduler
     scheduler.at(STOP_MS, () => this.#observer.stopWaiting())
     await scheduler.run(END_MS, () => {

@@ -11,8 +11,7 @@ export interface Patch {
 /** Where and when a bug shows. */
 export interface Shown {
   readonly scenario: ScenarioName
-  /** Absent: in any world of the scenario. */
-  readonly world?: WorldName
+  readonly world: WorldName
   /**
    * The first seed that showed it when it was last looked for, which is tried first. It moves with
    * every change of the sources; then others are tried.

@@ -20,10 +20,8 @@ export const NODE_SIDE: Readonly<Record<string, NodeSide>> = {
   'acquire repeats the grant to whoever asks': { ...NOMINAL },
   'acquire writes no TTL': { ...NOMINAL, as: 'noTTL' },
   'the counter goes back to the clock': { ...HUNT },
-  'a counter ahead of the clock is not raised': { ...HUNT },
   'release deletes whosever it is': { ...NOMINAL, as: 'bareDel' },
-  'renew takes no notice of the owner': { ...NOMINAL, as: 'extendNoOwner' },
-  'renew brings back what is over': { ...NOMINAL, as: 'extendResurrect' },
+  'renew brings back what is over': { ...LOSSLESS, as: 'extendResurrect' },
   'cancel leaves no tombstone': { ...LOSSLESS, as: 'noTombstone' },
   'cancel leaves a tombstone only where there was nothing to delete': {
     ...LOSSLESS,
@@ -31,7 +29,5 @@ export const NODE_SIDE: Readonly<Record<string, NodeSide>> = {
   },
   'hand-over takes no notice of the owner': { ...NOMINAL },
   'hand-over grants to an owner that was cancelled': { ...LOSSLESS },
-  'hand-over grants twice when it is sent again': { ...NOMINAL },
-  'a marker of another server counts': { ...NOMINAL, scenario: 'amnesia' },
   'whoever asks may let the server grant': { ...NOMINAL, scenario: 'amnesia' },
 }

@@ -18,7 +18,7 @@ const COUNTER = '#hf:token:'
 const LOCK = 'lock:'
 const OWNER_AT = 4
 const OWNER_BYTES = 22
-/** After the last request must have arrived. */
+/** After the last request must have arrived. Milliseconds. */
 const PATIENCE_MS = 10
 
 const CANCELS: ReadonlySet<string> = new Set([CANCEL.sha1, CANCEL.lua])
@@ -27,6 +27,7 @@ type Ground = Readonly<{ history: History; scenario: Scenario }>
 
 export class NodeWatch {
   readonly #name: string
+  readonly #ways: number
   readonly #node: RedisNode
   readonly #history: History
   readonly #scenario: Scenario
@@ -38,7 +39,9 @@ export class NodeWatch {
   readonly #told = new Set<string>()
   #version = -1
 
-  constructor(name: string, node: RedisNode, { history, scenario }: Ground) {
+  /** @param ways How many ways over the network it takes at most until a node is told of an end. */
+  constructor(name: string, node: RedisNode, { history, scenario }: Ground, ways = 1) {
+    this.#ways = ways
     this.#name = name
     this.#node = node
     this.#history = history
@@ -73,10 +76,11 @@ export class NodeWatch {
   }
 
   #lookAt(key: string, entry: Entry): void {
-    if (this.#seen.get(key) === entry) return
+    const before = this.#seen.get(key)
+    if (before === entry) return
     this.#seen.set(key, entry)
     if (key.includes(COUNTER)) return this.#lookAtCounter(key, entry)
-    if (key.startsWith(LOCK) && !key.includes(HELPER)) this.#lookAtLock(key, entry)
+    if (key.startsWith(LOCK) && !key.includes(HELPER)) this.#lookAtLock(key, entry, before)
   }
 
   #lookAtCounter(key: string, { value }: Entry): void {
@@ -88,13 +92,15 @@ export class NodeWatch {
     }
   }
 
-  #lookAtLock(key: string, { value, expiresAtMs }: Entry): void {
+  #lookAtLock(key: string, { value, expiresAtMs }: Entry, before: Entry | undefined): void {
     const owner = ownerIn(value)
     const untilMs = this.#cancelled.get(owner)
     if (untilMs !== undefined && this.#nodeMs() < untilMs) {
       this.#tell('I7', `${key} belongs to ${owner}, whose cancel has run`)
     }
-    if (expiresAtMs === null || expiresAtMs - this.#nodeMs() > TTL_MS) {
+    // Written with the end that it had, it lives no longer for it, whatever the clock did since.
+    const isKept = expiresAtMs !== null && expiresAtMs === before?.expiresAtMs
+    if (!isKept && (expiresAtMs === null || expiresAtMs - this.#nodeMs() > TTL_MS)) {
       this.#tell('I7', `${key} of ${owner} outlives its TTL`)
     }
   }
@@ -103,7 +109,7 @@ export class NodeWatch {
   #lookForOrphans(nowMs: number): void {
     const { askedAtMs, ended, holders, repeated } = this.#history
     const { pauseMs } = this.#scenario
-    const latestMs = this.#scenario.weather.slowMsMax + PATIENCE_MS
+    const latestMs = this.#ways * this.#scenario.weather.slowMsMax + PATIENCE_MS
     for (const [key, entry] of this.#seen) {
       if (!key.startsWith(LOCK) || key.includes(HELPER)) continue
       const owner = ownerIn(entry.value)
@@ -114,8 +120,8 @@ export class NodeWatch {
         this.#tell('I7', `${key} belongs to ${owner}, which no holder has`)
       }
       if (end === undefined || nowMs - end.atMs <= latestMs) continue
-      // A release leaves no tombstone; what then arrives twice lives for one TTL at most.
-      if (end.how === 'released' && repeated.has(owner)) continue
+      // Neither a release nor a refusal leaves a tombstone; what then arrives twice lives for one TTL at most.
+      if (end.how !== 'cancelled' && repeated.has(owner)) continue
       if (this.#node.keys.find(key, this.#nodeMs()) !== entry) continue
       this.#tell('I7', `${key} belongs to ${owner}, ${end.how} long ago`)
     }

@@ -26,13 +26,14 @@ export class RedisServer {
   readonly watch: NodeWatch
   readonly #ground: Ground
 
-  constructor(ground: Ground, name: string) {
+  /** @param ways See NodeWatch. */
+  constructor(ground: Ground, name: string, ways = 1) {
     this.#ground = ground
     this.process = ground.process(name)
     this.node = new RedisNode(this.process.seams)
     // One round trip less, of which an answer could be lost with the connection of another request.
     if (ground.scenario.isLossless) this.node.loadScripts()
-    this.watch = new NodeWatch(name, this.node, ground)
+    this.watch = new NodeWatch(name, this.node, ground, ways)
   }
 
   /** What a client of a user's would be: two connections behind it, and push on a third. */

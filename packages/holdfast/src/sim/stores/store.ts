@@ -23,6 +23,8 @@ export type StoreAccident = 'pause' | 'step' | 'rate' | 'stop' | 'loss'
 
 export interface LockStore {
   readonly accidents: Readonly<Partial<Record<StoreAccident, () => void>>>
+  /** At the very beginning, before anybody asks. */
+  prepare?(): void
   reach(process: Process): Reached
   /** After each event, at that moment of true time: node by node, what must always be true. */
   look(nowMs: number): void
