@@ -15,7 +15,7 @@ export interface Weather {
 }
 
 /** The lock store of a schedule. */
-export type WorldName = 'memory' | 'redis'
+export type WorldName = 'memory' | 'redis' | 'redlock3' | 'redlock5'
 
 /** Milliseconds, from and to. */
 export type Span = readonly [number, number]
@@ -83,7 +83,7 @@ const NO_ACCIDENTS: Accidents = {
 }
 
 const USUAL: Scenario = {
-  worlds: ['memory', 'redis', 'redis'],
+  worlds: ['memory', 'redis', 'redlock3', 'redlock5'],
   weather: { loss: 0.04, resend: 0.05, slow: 0.12, slowMsMax: 600 },
   dataWeather: { loss: 0.02, resend: 0, slow: 0.15, slowMsMax: 900 },
   hasBoundedClocks: true,
@@ -167,7 +167,7 @@ export const SCENARIOS: Readonly<Record<ScenarioName, Scenario>> = {
   // Lock nodes lose their data: whoever waits for what they forgot keeps exclusion and order.
   amnesia: {
     ...USUAL,
-    worlds: ['redis'],
+    worlds: ['redis', 'redlock3', 'redlock5'],
     weather: { loss: 0.03, resend: 0.04, slow: 0.08, slowMsMax: 300 },
     everyMs: {
       ...NO_ACCIDENTS,
@@ -182,7 +182,7 @@ export const SCENARIOS: Readonly<Record<ScenarioName, Scenario>> = {
   // Nothing is lost and everybody lives, but much is sent again or late: cancelled is cancelled.
   lossless: {
     ...USUAL,
-    worlds: ['redis'],
+    worlds: ['redis', 'redlock3', 'redlock5'],
     weather: { loss: 0, resend: 0.25, slow: 0.4, slowMsMax: 60 },
     dataWeather: FAIR,
     isLossless: true,

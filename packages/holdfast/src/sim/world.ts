@@ -25,6 +25,7 @@ import {
 import { Scheduler } from './scheduler.ts'
 import { memoryStore } from './stores/memory.ts'
 import { redisStore } from './stores/redis.ts'
+import { redlockStore } from './stores/redlock.ts'
 import type { Ground, LockStore } from './stores/store.ts'
 import { watchedBackend } from './watched-backend.ts'
 
@@ -60,6 +61,8 @@ export async function runSchedule(
 const STORES: Readonly<Record<WorldName, (ground: Ground) => LockStore>> = {
   memory: memoryStore,
   redis: redisStore,
+  redlock3: (ground) => redlockStore(ground, 3),
+  redlock5: (ground) => redlockStore(ground, 5),
 }
 
 type Inhabitant = Readonly<{ process: Process; links: readonly Link[] }>

@@ -7,6 +7,7 @@
  * I8. Counters never fall, unless the node has lost its data.
  */
 import { CANCEL } from '../../backends/redis/scripts/cancel.ts'
+import { CANCEL as REDLOCK_CANCEL } from '../../backends/redlock/scripts/cancel.ts'
 import { acquireTimeoutMs } from '../../core/validity.ts'
 import type { History } from '../history.ts'
 import type { Entry } from '../node/keyspace.ts'
@@ -21,7 +22,9 @@ const OWNER_BYTES = 22
 /** After the last request must have arrived. Milliseconds. */
 const PATIENCE_MS = 10
 
-const CANCELS: ReadonlySet<string> = new Set([CANCEL.sha1, CANCEL.lua])
+const CANCELS: ReadonlySet<string> = new Set(
+  [CANCEL, REDLOCK_CANCEL].flatMap(({ sha1, lua }) => [sha1, lua]),
+)
 
 type Ground = Readonly<{ history: History; scenario: Scenario }>
 

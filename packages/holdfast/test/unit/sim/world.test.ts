@@ -67,6 +67,8 @@ const WAYS_OF: Readonly<Record<WorldName, readonly string[]>> = {
     'has done: release',
     'is told: a release',
   ],
+  redlock3: ['has done: acquire lock:a', 'has done: extend', 'has done: release'],
+  redlock5: ['has done: acquire lock:a', 'has done: extend', 'has done: release'],
 }
 
 const FAILURES = ['has done: cancel', 'fails: LeaseLostError']
@@ -88,7 +90,12 @@ const SAID: Readonly<Record<keyof Accidents, (store: string) => readonly string[
   storeLoss: (store) => ['without its data', `${store} loses its data`],
 }
 
-const STORE_OF: Readonly<Record<WorldName, string>> = { memory: 'locks', redis: 'redis' }
+const STORE_OF: Readonly<Record<WorldName, string>> = {
+  memory: 'locks',
+  redis: 'redis',
+  redlock3: 'n1   ',
+  redlock5: 'n5   ',
+}
 
 function wordsOf(name: ScenarioName, world: WorldName): string[] {
   const { everyMs, weather } = SCENARIOS[name]
