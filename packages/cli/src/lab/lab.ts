@@ -204,7 +204,7 @@ function embeddedInstead(options: LabOptions): LabOptions | null {
 /** Of a run whose scenarios were not named: those that it has not. */
 function leftOut({ isNamed }: LabOptions, { scenarios }: LabOptions): string[] {
   const names = namesOf(SCENARIOS).filter((name) => !scenarios.includes(name))
-  return isNamed ? [] : [`left out, for it needs servers: ${names.join(', ')}`]
+  return isNamed ? [] : [`left out, for want of servers: ${names.join(', ')}`]
 }
 
 function sqliteInfo(): { driver: string; version: string } {

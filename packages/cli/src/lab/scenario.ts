@@ -9,6 +9,7 @@
  * There are two kinds. One is made of rounds in lanes, in which one process pauses; it is what this
  * file describes. The other, for experiments that are no such rounds, is described in trial.ts.
  */
+import type { Bar } from './bars.ts'
 import type { DrawId, Entry, Outcome } from './history.ts'
 import type { PostgresServer, ServerKind } from './servers/index.ts'
 
@@ -98,6 +99,8 @@ export interface ArmFindings {
   readonly metrics: Readonly<Record<string, number>>
   /** Further figures in milliseconds; they decide nothing. */
   readonly timings: Readonly<Record<string, number>>
+  /** Figures with a bar; they decide nothing either. */
+  readonly bars?: readonly Bar[]
   /** Why this history cannot be trusted: then nothing can be said. */
   readonly problems: readonly string[]
   /** What broke the claim outside of the counted rounds, in a protected arm. */

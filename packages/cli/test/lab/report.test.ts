@@ -51,11 +51,13 @@ describe('the JSON', () => {
     const page = readFileSync(new URL('../../README.md', import.meta.url), 'utf8')
     const listed = /```\n(\{ commit[^`]+)```/.exec(page)?.[1]?.match(/[A-Za-z]+/g) ?? []
     const sqlite = { driver: 'better-sqlite3', version: '3.53.2' }
-    const document = { ...madeUpDocument(madeUpResult()), sqlite }
+    const bar = { what: 'p50', ratio: 1.1, spread: [1, 1.2], bar: 1.2, answer: 'OK' } as const
+    const arms = [madeUpArm({ bars: [bar] })]
+    const document = { ...madeUpDocument(madeUpResult({ arms })), sqlite }
     const [scenario] = document.scenarios
     const [arm] = scenario?.arms ?? []
     const { machine, servers } = document
-    const objects = [document, machine, servers, sqlite, scenario, arm]
+    const objects = [document, machine, servers, sqlite, scenario, arm, bar]
     const keys = objects.flatMap((object) => Object.keys(object ?? {}))
     expect([...new Set(keys)].sort()).toEqual([...new Set(listed)].sort())
     expect(JSON.parse(jsonReport(document))).toEqual(document)

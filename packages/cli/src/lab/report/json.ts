@@ -1,3 +1,4 @@
+import type { Bar } from '../bars.ts'
 import type { ArmResult, ScenarioResult } from '../run.ts'
 
 /** What a run was, as far as the report tells. */
@@ -44,9 +45,11 @@ export type ScenarioDocument = Pick<
   'name' | 'claim' | 'verdict' | 'lanes' | 'rounds' | 'errors'
 > & { readonly arms: readonly ArmDocument[] }
 
-export type ArmDocument = Omit<ArmResult, 'roundsTrue' | 'notCovered' | 'skipped'> & {
+export type ArmDocument = Omit<ArmResult, 'roundsTrue' | 'notCovered' | 'skipped' | 'bars'> & {
   readonly notCovered: boolean
   readonly skipped: string | null
+  /** Absent from the records that are older than it. */
+  readonly bars?: readonly Bar[]
 }
 
 export function labDocument(
@@ -69,8 +72,8 @@ function scenarioDocument(result: PlannedResult): ScenarioDocument {
 function armDocument(arm: ArmResult): ArmDocument {
   const { name, protected: isProtected, claim, verdict, rounds, redrawn, metrics } = arm
   const { timings, elapsedMs, problems, breaches } = arm
-  const { notCovered = false, skipped = null } = arm
+  const { notCovered = false, skipped = null, bars = [] } = arm
   const figures = { rounds, redrawn, metrics, timings, elapsedMs }
   const face = { name, protected: isProtected, notCovered, claim, verdict, skipped }
-  return { ...face, ...figures, problems, breaches }
+  return { ...face, ...figures, bars, problems, breaches }
 }

@@ -2,6 +2,7 @@
  * The record of a run as a page. It is made of the JSON document alone, which is kept beside it: so
  * whoever doubts the page can make it again, and a test does.
  */
+import { barText } from '../bars.ts'
 import type { ArmDocument, LabDocument, ScenarioDocument } from './json.ts'
 import { minutes, protectionText, seconds, wrapped } from './text.ts'
 
@@ -92,8 +93,8 @@ function keysOf(
   return [...new Set(arms.flatMap((arm) => Object.keys(of(arm))))]
 }
 
-function armLines({ name, claim, skipped, breaches, problems }: ArmDocument): string[] {
-  const lines = [`* ${name}: ${claim}`]
+function armLines({ name, claim, skipped, bars = [], breaches, problems }: ArmDocument): string[] {
+  const lines = [`* ${name}: ${claim}`, ...bars.map((bar) => `  ${barText(bar)}`)]
   if (skipped !== null) lines.push(`  Skipped: ${skipped}`)
   for (const text of [...breaches, ...problems].slice(0, 5))
     lines.push(`  Wrong: ${firstLine(text)}`)

@@ -1,5 +1,6 @@
 /** What a person reads: one table for each scenario, and below it whatever needs words. */
 import Table from 'cli-table3'
+import { barText } from '../bars.ts'
 import type { ArmResult } from '../run.ts'
 import type { MetricTitle } from '../scenario.ts'
 import type { PlannedResult } from './json.ts'
@@ -19,6 +20,7 @@ export function tableReport(
   const lines = [
     `${result.name} ${result.verdict}; ${lanes} at once${timingText(result.arms)}`,
     ...redrawnLines(result.arms),
+    ...result.arms.flatMap(({ name, bars = [] }) => bars.map((bar) => `${name}: ${barText(bar)}`)),
     ...result.arms.flatMap((arm) => remarks(arm, result.rounds)),
     // The whole of it is on stderr.
     ...result.errors.map((error) => `ended before its time: ${error.split('\n')[0]}`),

@@ -9,6 +9,11 @@
  */
 import { whyNoClockShim } from '../../servers/index.ts'
 import type { TrialArm, TrialScenario } from '../../trial.ts'
+import { quorumArms } from '../quorum-loss/arms.ts'
+import { checkQuorumLoss } from '../quorum-loss/check.ts'
+import { isQuorumArm } from '../quorum-loss/expected.ts'
+import { follow, keep } from '../quorum-loss/holders.ts'
+import { write } from '../wallet/write-held.ts'
 import { checkDataLoss } from './check.ts'
 import {
   emptyRestart,
@@ -18,7 +23,7 @@ import {
   unsyncedReplica,
 } from './losses.ts'
 import { dataLossBy } from './organiser.ts'
-import { take, write } from './programs.ts'
+import { take } from './programs.ts'
 
 const GOES_WRONG =
   'B’s token is no larger than one before: the guard refuses B, which is right, and admits A'
@@ -58,12 +63,13 @@ const arms: readonly TrialArm[] = [
     obstacle: async () => whyNoClockShim(),
     run: dataLossBy(emptyRestartAndClockBack, true),
   },
+  ...quorumArms,
 ]
 
 /** A round starts and ends servers and takes about a second, so there are fewer of them. */
 const ROUNDS_PER_LOSS = 10
 /** Mostly they wait for servers to start. */
-const ARMS_AT_ONCE = 3
+const ARMS_AT_ONCE = 4
 
 export const scenario: TrialScenario = {
   kind: 'trials',
@@ -79,10 +85,13 @@ export const scenario: TrialScenario = {
     { key: 'tokensFell', title: 'tokens\nfell' },
     { key: 'refusedGood', title: 'refused\ngood' },
     { key: 'admittedStale', title: 'admitted\nstale' },
+    { key: 'heldByTwo', title: 'held by\ntwo' },
+    { key: 'readmitted', title: 'read-\nmitted' },
   ],
   armsAtOnce: ARMS_AT_ONCE,
   armMsMax: 900_000,
   plan: (rounds) => ({ rounds: Math.ceil(rounds / ROUNDS_PER_LOSS), size: 1 }),
-  programs: { take, write },
-  check: checkDataLoss,
+  programs: { take, write, keep, follow },
+  check: (record) =>
+    isQuorumArm(record.arm.name) ? checkQuorumLoss(record) : checkDataLoss(record),
 }

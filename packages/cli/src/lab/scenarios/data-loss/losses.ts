@@ -2,12 +2,12 @@
  * The ways in which one Redis loses what it had. Each is really done to a real server: nothing here
  * deletes a key by hand.
  */
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Redis } from 'ioredis'
 import type { Outcome } from '../../history.ts'
 import { makeClockShim } from '../../servers/index.ts'
 import type { Trial } from '../../trial.ts'
-import { openRedis } from '../ground/redis-client.ts'
+import { withRedis } from '../ground/redis-client.ts'
+import { until } from '../until.ts'
 
 /** What a round has its locks in. */
 export interface Stand {
@@ -23,8 +23,6 @@ export interface Stand {
 export type Loss = (trial: Trial) => Promise<() => Promise<Stand>>
 
 const HOUR_MS = 3_600_000
-const KEPT_MS_MAX = 30_000
-const POLL_MS = 5
 
 /** A server without persistence comes back empty. */
 export const emptyRestart: Loss = async (trial) => {
@@ -112,27 +110,12 @@ export const unsyncedReplica: Loss = async (trial) => {
 
 /** What the server itself says after the loss: whether the lock is gone, and what time it is. */
 export function look(port: number, lockName: string): Promise<Outcome> {
-  return withRedis(port, async (redis) => {
-    const there = await redis.exists(lockName, `lock:${lockName}`)
-    const [seconds] = await redis.time()
-    const aheadSeconds = Math.round(Number(seconds) - Date.now() / 1_000)
-    return { answer: there === 0 ? 'gone' : 'there', value: aheadSeconds }
-  })
+  return withRedis(port, (redis) => lookBy(redis, lockName))
 }
 
-async function withRedis<T>(port: number, act: (redis: Redis) => Promise<T>): Promise<T> {
-  const redis = await openRedis({ redis: { host: '127.0.0.1', port } })
-  try {
-    return await act(redis)
-  } finally {
-    redis.disconnect()
-  }
-}
-
-async function until(what: string, isSo: () => Promise<boolean>): Promise<void> {
-  const giveUpAtMs = performance.now() + KEPT_MS_MAX
-  while (!(await isSo())) {
-    if (performance.now() > giveUpAtMs) throw new Error(`not within ${KEPT_MS_MAX} ms: ${what}`)
-    await sleep(POLL_MS)
-  }
+export async function lookBy(redis: Redis, lockName: string): Promise<Outcome> {
+  const there = await redis.exists(lockName, `lock:${lockName}`)
+  const [seconds] = await redis.time()
+  const aheadSeconds = Math.round(Number(seconds) - Date.now() / 1_000)
+  return { answer: there === 0 ? 'gone' : 'there', value: aheadSeconds }
 }

@@ -6,8 +6,9 @@ import type { Outcome } from '../../history.ts'
 import type { Trial, TrialWorker } from '../../trial.ts'
 import { servers } from '../ground/servers.ts'
 import { openWallet, prepareTables, type WalletState, walletState } from '../wallet/stores.ts'
+import type { Held, WriteInput } from '../wallet/write-held.ts'
 import { type Loss, look, type Stand } from './losses.ts'
-import type { Held, TakeInput, WriteInput } from './programs.ts'
+import type { TakeInput } from './programs.ts'
 
 /** Grants before those that are lost: a counter has come so far that it can fall. */
 const EARLIER_GRANTS = 2

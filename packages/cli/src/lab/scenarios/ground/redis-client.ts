@@ -28,3 +28,13 @@ export async function openRedis({ redis: address }: Addresses): Promise<Redis> {
     throw error
   }
 }
+
+/** A connection to a server at a port of 127.0.0.1, for one piece of work. */
+export async function withRedis<T>(port: number, act: (redis: Redis) => Promise<T>): Promise<T> {
+  const redis = await openRedis({ redis: { host: '127.0.0.1', port } })
+  try {
+    return await act(redis)
+  } finally {
+    redis.disconnect()
+  }
+}

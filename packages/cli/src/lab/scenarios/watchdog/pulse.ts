@@ -12,6 +12,7 @@ export class Pulse {
   readonly #timer: NodeJS.Timeout
   #lastUs = monotonicUs()
   #longestMs = 0
+  #lostMs = 0
 
   constructor() {
     this.#timer = setInterval(() => this.#beat(), TICK_MS)
@@ -29,6 +30,12 @@ export class Pulse {
     return Math.round(this.#longestMs)
   }
 
+  /** How long it was not served since the start, in all its gaps together, in milliseconds. */
+  lostMs(): number {
+    this.#beat()
+    return this.#lostMs
+  }
+
   stop(): void {
     clearInterval(this.#timer)
   }
@@ -38,5 +45,6 @@ export class Pulse {
     const gapMs = (atUs - this.#lastUs) / 1_000
     this.#lastUs = atUs
     this.#longestMs = Math.max(this.#longestMs, gapMs)
+    this.#lostMs += Math.max(0, gapMs - TICK_MS)
   }
 }
