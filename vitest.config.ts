@@ -79,7 +79,7 @@ export default defineConfig({
       {
         test: {
           name: 'lab',
-          include: ['packages/cli/test/lab/**/*.test.ts'],
+          include: ['packages/cli/test/{lab,redlock}/**/*.test.ts'],
           testTimeout: 300_000,
           hookTimeout: 120_000,
         },

@@ -5,6 +5,8 @@ import { Command } from 'commander'
 import { endOnClosedPipe } from './closed-pipe.ts'
 import { labCommand } from './lab/args.ts'
 import { runLab, usageExitCode } from './lab/lab.ts'
+import { redlockCommand } from './redlock/args.ts'
+import { redlockActions } from './redlock/redlock.ts'
 
 endOnClosedPipe()
 const { version } = JSON.parse(
@@ -19,6 +21,13 @@ program.addCommand(
   labCommand(async (options) => {
     process.exitCode = await runLab(options, 'holdfast lab')
   }).exitOverride(),
+)
+program.addCommand(
+  redlockCommand(
+    redlockActions((exitCode) => {
+      process.exitCode = exitCode
+    }),
+  ).exitOverride(),
 )
 
 try {

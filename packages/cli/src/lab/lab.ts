@@ -63,7 +63,7 @@ export async function labMain(args: readonly string[]): Promise<number> {
 /** Commander has said what is wrong, except where the check was ours. Other errors go on. */
 export function usageExitCode(error: unknown): number {
   if (!(error instanceof CommanderError)) throw error
-  if (error.code === 'lab.usage') process.stderr.write(`${error.message}\n`)
+  if (error.code.endsWith('.usage')) process.stderr.write(`${error.message}\n`)
   return error.exitCode === 0 ? EXIT.holds : EXIT.usage
 }
 

@@ -1,0 +1,132 @@
+import { describe, expect, it } from 'vitest'
+import { Admission } from '../../../src/backends/redlock/admission.ts'
+import type { NodeAsker } from '../../../src/backends/redlock/admission-port.ts'
+import { setIdOf } from '../../../src/backends/redlock/marker.ts'
+import { askerOf } from '../../../src/backends/redlock/operating.ts'
+import { NodeClient } from '../../../src/sim/node/client.ts'
+import { RedisNode } from '../../../src/sim/node/node.ts'
+import { createVirtualClock, seamsOf } from '../../../src/testkit/virtual-clock.ts'
+
+const MAX_TTL_MS = 10_000
+/** 1 % more, and 100 ms. */
+const WAIT_MS = 10_200
+const MARKER = 'lock:#hf:marker'
+const AMNESIA = { kind: 'amnesia', why: 'empty', marker: '' } as const
+
+function open(onEmpty: 'wait' | 'fresh' | 'refuse' = 'wait') {
+  const clock = createVirtualClock()
+  const seams = seamsOf(clock)
+  const names = ['a', 'b', 'c']
+  const nodes = names.map(() => new RedisNode(seams))
+  let asked = 0
+  const askers: NodeAsker[] = nodes.map((node, place) => {
+    const client = new NodeClient(node) as never
+    const settings = { client, subscriber: false, isDurable: false } as const
+    const asker = askerOf(seams, { name: names[place] ?? '', ...settings })
+    return {
+      ...asker,
+      ask: (...question) => {
+        asked += 1
+        return asker.ask(...question)
+      },
+    }
+  })
+  const rules = { keyPrefix: 'lock:', names, setId: setIdOf(names), maxTtlMs: MAX_TTL_MS }
+  const admission = new Admission(() => seams, askers, { ...rules, onEmpty, isForced: false })
+  return {
+    ...{ clock, nodes, admission, askers },
+    states: (): string =>
+      nodes.map(({ keys }) => keys.find(MARKER, 0)?.value.slice(5, 6) ?? '-').join(''),
+    asked: () => asked,
+    refused: () => admission.onRefusal(askers[0] as NodeAsker, AMNESIA),
+  }
+}
+
+describe('a program whose nodes refused to vote', () => {
+  it('sees to it by itself: once the wait is over all of them vote, and nothing more is asked', async () => {
+    const world = open()
+    world.refused()
+    await world.clock.advance(0)
+    expect(world.states()).toBe('www')
+    await world.clock.advance(WAIT_MS - 1)
+    expect(world.states()).toBe('www')
+    await world.clock.advance(1)
+    expect(world.states()).toBe('vvv')
+    const asked = world.asked()
+    await world.clock.advance(100 * WAIT_MS)
+    expect(world.asked()).toBe(asked)
+    expect(world.clock.pendingCount).toBe(0)
+  })
+
+  it('with onEmpty fresh uses new nodes as soon as it has looked at them', async () => {
+    const world = open('fresh')
+    world.refused()
+    const settled = world.admission.settled()
+    await world.clock.advance(0)
+    await settled
+    expect(world.states()).toBe('vvv')
+  })
+
+  // A thousand contenders are refused a thousand times a second.
+  it('looks once a second at most, however often it is refused', async () => {
+    const world = open('refuse')
+    for (let time = 0; time < 100; time++) {
+      world.refused()
+      await world.clock.advance(100)
+    }
+    // One look, and what it writes, is 6 questions; later ones are 3 each, in 10 seconds.
+    expect(world.asked()).toBeLessThanOrEqual(6 + 3 * 11)
+    expect(world.asked()).toBeGreaterThan(6)
+  })
+
+  it('says how long it takes, in the words of what can be done', async () => {
+    const world = open()
+    expect(world.admission.explain([])).toBeNull()
+    world.refused()
+    await world.clock.advance(0)
+    await world.clock.advance(5000)
+    expect(world.admission.explain([])).toMatchObject({
+      ...{ code: 'BACKEND_UNAVAILABLE', why: 'no-quorum' },
+      message: expect.stringContaining('nothing is granted for another 5200 ms'),
+    })
+    world.nodes[1]?.stop()
+    world.nodes[2]?.stop()
+    await world.clock.advance(5200)
+    expect(world.admission.explain([])?.message).toContain('no answer from "b", "c"')
+    world.nodes[1]?.start(true)
+    world.nodes[2]?.start(true)
+    await world.clock.advance(5000 + WAIT_MS)
+    expect(world.states()).toBe('vvv')
+    expect(world.admission.explain([])).toBeNull()
+  })
+
+  it('lets one node wait while the others vote, also one that lost a counter alone', async () => {
+    const world = open('fresh')
+    world.refused()
+    await world.clock.advance(0)
+    world.nodes[1]?.keys.remove('lock:#hf:token:{05}', 0)
+    const marker = world.nodes[1]?.keys.find(MARKER, 0)?.value ?? ''
+    world.admission.onRefusal(world.askers[1] as NodeAsker, {
+      ...AMNESIA,
+      why: 'no-counter',
+      marker,
+    })
+    await world.clock.advance(1000)
+    expect(world.states()).toBe('vwv')
+    await world.clock.advance(WAIT_MS)
+    expect(world.states()).toBe('vvv')
+  })
+
+  it('stops when it is closed: no timer is left, and nothing is asked', async () => {
+    const world = open()
+    world.refused()
+    await world.clock.advance(0)
+    world.admission.close()
+    expect(world.clock.pendingCount).toBe(0)
+    const asked = world.asked()
+    world.refused()
+    await world.clock.advance(10 * WAIT_MS)
+    expect(world.asked()).toBe(asked)
+    expect(world.states()).toBe('www')
+  })
+})
