@@ -1,9 +1,9 @@
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { AdmissionTable } from '../../../src/backends/redlock/admission-table.ts'
 import type { Mutant } from '../../../src/sim/mutants.ts'
-import { withMutant } from '../../../src/sim/mutate.ts'
+import { Mutants } from '../../../src/sim/mutate.ts'
 import { NodeClient } from '../../../src/sim/node/client.ts'
 import { RedisNode } from '../../../src/sim/node/node.ts'
 import { type Parts, runAdmissionSchedule } from '../../support/admission-schedule.ts'
@@ -15,8 +15,10 @@ const PATIENCE_MS = 300_000
 const TABLE = 'backends/redlock/admission-table.ts'
 
 const bug = (name: string, file: string, text: string, replacement: string): Mutant => ({
-  ...{ name, file, text, replacement },
+  name,
   scenario: 'nominal',
+  patches: [{ name, file, text, replacement }],
+  seed: 1,
 })
 
 const BUGS: readonly Mutant[] = [
@@ -74,24 +76,30 @@ describe('nodes that lose their data, and are let in by two programs', () => {
         all.confirmed += confirmed
       }
       // Schedules in which nothing happens would show nothing.
-      expect(all.admissions).toBeGreaterThan(SCHEDULES * nodeCount)
+      expect(all.admissions).toBeGreaterThanOrEqual(SCHEDULES * nodeCount)
       expect(all.confirmed).toBeGreaterThan(SCHEDULES)
     },
     PATIENCE_MS,
   )
 
+  let compiled: Mutants
+
+  beforeAll(async () => {
+    compiled = await Mutants.compile(BUGS)
+  }, PATIENCE_MS)
+
+  afterAll(() => compiled.remove())
+
   it.each(BUGS)(
     '$name is caught',
     async (mutant) => {
-      const seed = await withMutant(mutant, async (folder) => {
-        const parts = await partsIn(folder)
-        for (let seed = 1; seed <= MUTANT_SCHEDULES_MAX; seed++) {
-          const { violations } = await runAdmissionSchedule(parts, seed, 3)
-          if (violations.length > 0) return seed
-        }
-        return null
-      })
-      expect(seed).not.toBeNull()
+      const parts = await partsIn(compiled.folderOf(mutant))
+      let caught: number | null = null
+      for (let seed = 1; seed <= MUTANT_SCHEDULES_MAX && caught === null; seed++) {
+        const { violations } = await runAdmissionSchedule(parts, seed, 3)
+        if (violations.length > 0) caught = seed
+      }
+      expect(caught).not.toBeNull()
     },
     PATIENCE_MS,
   )
