@@ -17,6 +17,7 @@ const TABLE = 'backends/redlock/admission-table.ts'
 const bug = (name: string, file: string, text: string, replacement: string): Mutant => ({
   name,
   scenario: 'nominal',
+  world: 'redis',
   patches: [{ name, file, text, replacement }],
   seed: 1,
 })
