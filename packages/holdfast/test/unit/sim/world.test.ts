@@ -86,7 +86,7 @@ const SAID: Readonly<Record<keyof Accidents, (store: string) => readonly string[
   storeStop: (store) =>
     store === 'locks'
       ? []
-      : ['with its data', `${store} starts`, `learns: ${store} closed`, 'text'],
+      : ['with its data', `${store} starts`, `learns: ${store.trim()} closed`, 'text'],
   storeLoss: (store) => ['without its data', `${store} loses its data`],
 }
 
@@ -104,7 +104,7 @@ function wordsOf(name: ScenarioName, world: WorldName): string[] {
   return [
     ...WAYS_OF[world],
     ...planned.flatMap((kind) => SAID[kind](STORE_OF[world])),
-    ...(weather.loss > 0 ? ['lost: acquire', 'lost: renew', 'fails: OutcomeUnknownError'] : []),
+    ...(weather.loss > 0 ? ['lost: acquire', 'fails: OutcomeUnknownError'] : []),
     ...(weather.resend > 0 ? ['sends again: acquire'] : []),
   ]
 }
