@@ -5,6 +5,8 @@
  * not, but within the wider bar that is accepted where the first one is hard to reach. SHORT:
  * everything else; a figure near its bar is no proof. It is told and never fails a run.
  */
+import { BY_CONNECT, QUORUM_WAIT_MS } from './contestants/quorum.ts'
+import { REDLOCK5 } from './contestants/quorum-peers.ts'
 import type { Row } from './rows.ts'
 import { median } from './statistics.ts'
 
@@ -77,6 +79,8 @@ function claimsOf(row: Row, rows: readonly Row[]): Claim[] {
       return fileClaims(row)
     case 'sqlite-8-processes':
       return fileCrowdClaims(row)
+    case 'redlock':
+      return quorumClaims(row, rows)
     default:
       return []
   }
@@ -180,6 +184,54 @@ function fileCrowdClaims({ variant, longestWaitRounds, jain, smallestShare }: Ro
     atLeast("Jain's index", 0.99, jain, jain),
     atLeast('smallest share, of a fair one', 0.5, smallestShare, smallestShare),
   ]
+}
+
+/** A timer is late, on a busy machine by more. */
+const LATENESS = 1.1
+
+function quorumClaims(row: Row, rows: readonly Row[]): Claim[] {
+  if (row.quorum === null) return []
+  const { situation, tries, granted, longestRefusalMs } = row.quorum
+  const by = row.variant === '' ? '' : ` (${row.variant})`
+  const share = granted / tries
+  if (situation === 'all alive') return redlock5Claims(row, rows, by)
+  if (situation === 'two killed') {
+    const claims = [atMost(`granted of ${tries}, ${situation}${by}`, 0, granted, granted)]
+    if (longestRefusalMs === null) return claims
+    const waits = longestRefusalMs / QUORUM_WAIT_MS
+    const what = `longest refusal, as a multiple of the caller's wait${by}`
+    return [...claims, atMost(what, LATENESS, waits, waits)]
+  }
+  const claims = [atLeast(`granted of ${tries}, as a share, ${situation}${by}`, 1, share, share)]
+  const alive = sameOf(
+    row,
+    rows,
+    'all alive',
+    ({ who, variant, client }) =>
+      [who, variant, client].join() === [row.who, row.variant, row.client].join(),
+  )
+  if (alive === undefined) return claims
+  const ratios = row.p50MsOfRuns.map((p50Ms, run) => p50Ms / (alive.p50MsOfRuns[run] ?? 0))
+  const what = `p50, as a multiple of all alive, ${situation}${by}`
+  return [...claims, atMost(what, 1.2, median(ratios), Math.max(...ratios))]
+}
+
+/** On connections of ours no script has to ask the server for its run, so less is allowed. */
+function redlock5Claims(row: Row, rows: readonly Row[], by: string): Claim[] {
+  const { p50Ratio, p50RatioSpread } = row
+  const isThere = sameOf(row, rows, 'all alive', ({ who }) => who === REDLOCK5) !== undefined
+  if (!isThere || row.client !== 'ioredis') return []
+  const bar = row.variant === BY_CONNECT ? 1 : 1.1
+  return [atMost(`p50, as a multiple of ${REDLOCK5}${by}`, bar, p50Ratio, p50RatioSpread.max)]
+}
+
+function sameOf(
+  { group }: Row,
+  rows: readonly Row[],
+  situation: string,
+  isIt: (row: Row) => boolean,
+): Row | undefined {
+  return rows.find((row) => row.group === group && row.quorum?.situation === situation && isIt(row))
 }
 
 /** What guards the row also bounds the holder; what it costs is told of a plain one that is bounded too. */

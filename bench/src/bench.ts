@@ -3,7 +3,8 @@ import { availableParallelism, constants, loadavg } from 'node:os'
 import { currentCommit } from '../../packages/cli/dist/lab/commit.js'
 import { MissingServerError } from '../../packages/cli/dist/lab/servers/index.js'
 import { MissingDriverError } from './contestants/sqlite-driver.ts'
-import { extentOf, type GroupName, prepare } from './groups/index.ts'
+import { extentOf, type GroupName, type Profile, prepare } from './groups/index.ts'
+import { measureQuorum } from './groups/redlock.ts'
 import { measure } from './measure.ts'
 import { type BenchOptions, HELP, readOptions, UsageError } from './options.ts'
 import { barsReport, type GroupResult, groupReport, jsonReport } from './report.ts'
@@ -103,6 +104,28 @@ async function runGroup(
 ): Promise<GroupResult> {
   const beganAtMs = performance.now()
   say(`${group}: begins`)
+  try {
+    return await (group === 'redlock'
+      ? runQuorum(profile, withPeers)
+      : runEntries(group, profile, withPeers))
+  } finally {
+    say(`${group}: took ${((performance.now() - beganAtMs) / 1_000).toFixed(1)} s`)
+  }
+}
+
+async function runQuorum(profile: Profile, withPeers: boolean): Promise<GroupResult> {
+  const { quorum, runMs } = profile
+  const result = await measureQuorum({ ...quorum, runMs: runMs.redlock }, withPeers, (number) => {
+    say(`redlock: run ${number} of ${quorum.runs}`)
+  })
+  return { group: 'redlock', ...result }
+}
+
+async function runEntries(
+  group: Exclude<GroupName, 'redlock'>,
+  profile: Profile,
+  withPeers: boolean,
+): Promise<GroupResult> {
   const { entries, failures, close } = await prepare(group, profile, withPeers)
   try {
     const extent = extentOf(group, profile)
@@ -111,10 +134,9 @@ async function runGroup(
     })
     await Promise.allSettled(entries.map((entry) => entry.close()))
     const rows = rowsOf(group, outcome.measured)
-    return { group, rows, failures: [...failures, ...outcome.failures] }
+    return { group, rows, failures: [...failures, ...outcome.failures], notes: [] }
   } finally {
     await close()
-    say(`${group}: took ${((performance.now() - beganAtMs) / 1_000).toFixed(1)} s`)
   }
 }
 

@@ -52,8 +52,11 @@ export interface RunFigures {
   readonly clientUsEach: number | null
 }
 
+/** What a row says of an entry. */
+export type EntryLabel = Omit<Entry, 'slice' | 'close'>
+
 export interface Measured {
-  readonly entry: Entry
+  readonly entry: EntryLabel
   readonly runs: readonly RunFigures[]
 }
 
@@ -127,7 +130,8 @@ export function failureOf({ who, variant, client }: Label, error: unknown): Fail
   return { who, variant, client, reason }
 }
 
-function figuresOf(samples: readonly Sample[]): RunFigures {
+/** @param samples Of one run, with one latency at least. */
+export function figuresOf(samples: readonly Sample[]): RunFigures {
   const count = sumOf(samples, (sample) => sample.count)
   const elapsedMs = sumOf(samples, (sample) => sample.elapsedMs)
   const latenciesMs = samples.flatMap((sample) => [...sample.latenciesMs])

@@ -57,7 +57,7 @@ export function readOptions(args: readonly string[]): BenchOptions {
     profileName,
     profile: {
       ...base,
-      ...(runs !== null && { runs }),
+      ...(runs !== null && { runs, quorum: { ...base.quorum, runs } }),
       ...(seconds !== null && { runMs: sameForAll(seconds * 1_000) }),
     },
     json: values.json === true,

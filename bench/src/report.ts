@@ -10,6 +10,8 @@ export interface GroupResult {
   readonly group: string
   readonly rows: readonly Row[]
   readonly failures: readonly Failure[]
+  /** What is not measured, and is no failure: a line each. */
+  readonly notes: readonly string[]
 }
 
 /** The one JSON text of a run; `rows` is what every reader may rely on. */
@@ -21,7 +23,8 @@ export function jsonReport(
   const failures = results.flatMap(({ group, failures }) =>
     failures.map((failure) => ({ group, ...failure })),
   )
-  return JSON.stringify({ ...head, rows, bars: barsOf(rows), failures }, null, 2)
+  const notes = results.flatMap((result) => result.notes)
+  return JSON.stringify({ ...head, rows, bars: barsOf(rows), failures, notes }, null, 2)
 }
 
 type Column = readonly [title: string, cell: (row: Row) => string]
@@ -59,15 +62,31 @@ const WAITS: readonly Column[] = [
   ['least share', ({ smallestShare }) => smallestShare?.toFixed(2) ?? ''],
 ]
 
-export function groupReport({ group, rows, failures }: GroupResult): string {
-  const times = rows.some(({ jain }) => jain !== null) ? WAITS : TIMES
+/** Where servers are gone: who is granted all the same, and what is left for them. */
+const TRIES: readonly Column[] = [
+  ['situation', ({ quorum }) => quorum?.situation ?? ''],
+  ...NAMES.slice(0, 2),
+  ['granted', ({ quorum }) => (quorum === null ? '' : `${quorum.granted}/${quorum.tries}`)],
+  ['unanswered', ({ quorum }) => `${quorum?.unanswered ?? ''}`],
+  ['p50 ms', ({ p50Ms }) => p50Ms.toFixed(3)],
+  ['p50 x', ({ p50Ratio }) => p50Ratio.toFixed(2)],
+  ['spread of p50 x', ({ p50RatioSpread }) => spreadText(p50RatioSpread)],
+  ['p99 ms', ({ p99Ms }) => p99Ms.toFixed(2)],
+  ['longest refusal ms', ({ quorum }) => quorum?.longestRefusalMs?.toFixed(0) ?? ''],
+  ['requests left', ({ quorum }) => quorum?.backlog?.requests.toFixed(0) ?? ''],
+  ['heap kB', ({ quorum }) => quorum?.heapKb?.toFixed(0) ?? ''],
+]
+
+export function groupReport({ group, rows, failures, notes }: GroupResult): string {
+  const times = columnsOf(rows)
   const columns = [...times]
   if (rows.some(({ requestsEach }) => requestsEach !== null)) columns.push(REQUESTS)
   if (rows.some(({ serverUsEach }) => serverUsEach !== null)) columns.push(SERVER)
   if (rows.some(({ clientUsEach }) => clientUsEach !== null)) columns.push(CLIENT)
   const table = newTable(columns.map(([title]) => title))
   for (const row of rows) table.push(columns.map(([, cell]) => cell(row)))
-  const lines = [`${group}: ${rows[0]?.n ?? 0} runs, medians; x = of the first row of a client`]
+  const first = group === 'redlock' ? 'a situation' : 'a client'
+  const lines = [`${group}: ${rows[0]?.n ?? 0} runs, medians; x = of the first row of ${first}`]
   if (rows.length > 0) lines.push(table.toString())
   if (group === '3-processes') lines.push(...rows.flatMap(crowdLines))
   if (group.startsWith('sqlite')) lines.push(...fileNotes())
@@ -75,7 +94,13 @@ export function groupReport({ group, rows, failures }: GroupResult): string {
     const name = [who, variant, client].filter((word) => word !== '').join(', ')
     lines.push(`failed: ${name}: ${reason}`)
   }
+  lines.push(...notes)
   return lines.join('\n')
+}
+
+function columnsOf(rows: readonly Row[]): readonly Column[] {
+  if (rows.some(({ quorum }) => quorum !== null)) return TRIES
+  return rows.some(({ jain }) => jain !== null) ? WAITS : TIMES
 }
 
 /** Who of three processes got how much; the reference is one worker and has nothing to divide. */
@@ -111,7 +136,7 @@ function figureText(figure: number): string {
   return figure.toFixed(figure > 0.99 && figure < 1 ? 4 : 2)
 }
 
-const TEXTS: readonly string[] = ['client', 'who', 'group', 'Holdfast', '']
+const TEXTS: readonly string[] = ['situation', 'client', 'who', 'group', 'Holdfast', '']
 
 function newTable(head: string[]): InstanceType<typeof Table> {
   return new Table({

@@ -1,10 +1,28 @@
 /** From the figures of the runs to the rows that are printed. */
+import type { Backlog } from './clients.ts'
 import { addUp, type Measured, type RunFigures } from './measure.ts'
 import { jain, median } from './statistics.ts'
 
 export interface Spread {
   readonly min: number
   readonly max: number
+}
+
+/** Of a lock on several servers, in one situation; of all runs together where nothing else is said. */
+export interface QuorumFigures {
+  readonly situation: string
+  readonly tries: number
+  /** Acquired and released. */
+  readonly granted: number
+  /** Given up by the bench. */
+  readonly unanswered: number
+  readonly longestRefusalMs: number | null
+  /** Of the first refusal. */
+  readonly reason: string | null
+  /** At the end of the situation, for the server that is gone, of the worst run; null: not to be read. */
+  readonly backlog: Backlog | null
+  /** By how much the heap grew in its first slice, 100 tries or less; null: not looked at. */
+  readonly heapKb: number | null
 }
 
 /** Figures are medians over the runs, ratios medians of the runs' own ratios. */
@@ -44,6 +62,8 @@ export interface Row {
   readonly serverUsEach: number | null
   /** Processor time of the bench's own process, microseconds; null where it was not counted. */
   readonly clientUsEach: number | null
+  /** Null but in the group `redlock`. */
+  readonly quorum: QuorumFigures | null
 }
 
 /** Rows of one group; those whose reference failed have nothing to be compared with, and go. */
@@ -56,7 +76,8 @@ export function rowsOf(group: string, measured: readonly Measured[]): Row[] {
   })
 }
 
-function rowOf(group: string, { entry, runs }: Measured, reference: Measured): Row {
+/** @param reference With as many runs. */
+export function rowOf(group: string, { entry, runs }: Measured, reference: Measured): Row {
   const of = (part: (run: RunFigures) => number): number => median(runs.map(part))
   const ratios = runs.map((run, index) => run.perSecond / at(reference, index).perSecond)
   const p50Ratios = runs.map((run, index) => run.p50Ms / at(reference, index).p50Ms)
@@ -88,6 +109,7 @@ function rowOf(group: string, { entry, runs }: Measured, reference: Measured): R
     requestsEach: ofAll(runs.map((run) => run.requestsEach)),
     serverUsEach: ofAll(runs.map((run) => run.serverUsEach)),
     clientUsEach: ofAll(runs.map((run) => run.clientUsEach)),
+    quorum: null,
   }
 }
 

@@ -1,7 +1,8 @@
 /** Contestants that do not lock, on a real server: the bench must see each of them. */
-import { openIoredis } from '../src/clients.ts'
+import { openDefaults, openIoredis } from '../src/clients.ts'
 import type { Contestant, Locker } from '../src/contestant.ts'
 import type { FileContestant } from '../src/contestants/files.ts'
+import { type QuorumContestant, withBacklog } from '../src/contestants/quorum.ts'
 
 type Redis = Awaited<ReturnType<typeof openIoredis>>
 type Acquire = (redis: Redis, key: string) => Promise<unknown>
@@ -58,4 +59,41 @@ export const excludesNobody: FileContestant = {
   hasToken: false,
   isSynced: false,
   connect: async () => ({ acquire: async () => async () => {}, close: async () => {} }),
+}
+
+/**
+ * On three servers.
+ *
+ * @param setOptions Words after SET's key and value.
+ * @param releases Whether its release frees anything.
+ */
+export function brokenQuorum(
+  variant: string,
+  setOptions: readonly string[],
+  releases: boolean,
+): QuorumContestant {
+  return {
+    who: 'broken',
+    variant,
+    client: 'ioredis',
+    isOwnerChecked: false,
+    hasToken: false,
+    connect: async (ports) => {
+      const clients = await openDefaults('ioredis', ports)
+      const all = clients.all as readonly Redis[]
+      const locker: Locker = {
+        acquire: async (lockName) => {
+          const key = `${variant}:${lockName}`
+          const set = (redis: Redis) => redis.call('SET', key, 'mine', ...setOptions)
+          const answers = await Promise.all(all.map(set))
+          if (answers.some((answer) => answer !== 'OK')) throw new Error(`${key} is held`)
+          return async () => {
+            if (releases) await Promise.all(all.map((redis) => redis.del(key)))
+          }
+        },
+        close: async () => clients.end(),
+      }
+      return withBacklog(locker, clients)
+    },
+  }
 }

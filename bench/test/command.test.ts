@@ -18,6 +18,12 @@ interface Row {
   readonly inFlight: number
 }
 
+interface QuorumRow extends Row {
+  readonly client: string
+  readonly p50Ms: number
+  readonly quorum: { readonly situation: string; readonly tries: number; readonly granted: number }
+}
+
 interface Lock {
   readonly packages: Readonly<Record<string, { readonly version?: string }>>
 }
@@ -118,6 +124,33 @@ describe('npm run bench', () => {
     )
   })
 
+  it('measures a quorum of three servers, one of them hung, killed, and two killed', async () => {
+    const args = ['--quick', ...TINY, '--only', 'redlock', '--json']
+    const { code, stdout, stderr, leftovers } = await run(args)
+
+    expect(code, stderr).toBe(0)
+    expect(leftovers).toEqual([])
+    const { rows, bars, failures } = JSON.parse(stdout)
+    expect(failures).toEqual([])
+    const own = rows.filter((row: Row) => row.variant === '')
+    const situations = ['all alive', 'one hung', 'one killed', 'two killed']
+    expect(own.map((row: QuorumRow) => [row.quorum.situation, row.client])).toEqual(
+      situations.flatMap((situation) => [
+        [situation, 'ioredis'],
+        [situation, 'node-redis'],
+      ]),
+    )
+    for (const { quorum, p50Ms } of own as QuorumRow[]) {
+      expect(p50Ms).toBeGreaterThan(0)
+      expect(quorum.granted, quorum.situation).toBe(
+        quorum.situation === 'two killed' ? 0 : quorum.tries,
+      )
+    }
+    expect(bars).toContainEqual(
+      expect.objectContaining({ what: 'granted of 5, two killed', figure: 0, verdict: 'OK' }),
+    )
+  })
+
   // Eight processes want one name in a file, and the same check of overlaps.
   it('measures locks in files without any server, and leaves out what needs one', async ({
     skip,
@@ -182,9 +215,9 @@ describe('npm run bench', () => {
   )
 
   it('ends with exit code 2 on a wrong option, before anything is started', async () => {
-    const { code, stdout, stderr } = await run(['--only', 'redlock'])
+    const { code, stdout, stderr } = await run(['--only', 'redlocks'])
 
-    expect(stderr).toContain("--only: there is no group 'redlock'; allowed: one-in-flight,")
+    expect(stderr).toContain("--only: there is no group 'redlocks'; allowed: one-in-flight,")
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
   })
 

@@ -89,7 +89,7 @@ async function redlock4(port: number): Promise<Locker> {
 }
 
 /** Version 5 and the fork of it. */
-interface Redlock5 {
+export interface Redlock5 {
   new (
     clients: readonly unknown[],
     settings: object,
@@ -125,7 +125,7 @@ async function redlock5Locker(Redlock: Redlock5, port: number): Promise<Locker> 
   }
 }
 
-interface SemaphoreMutex {
+export interface SemaphoreMutex {
   new (
     client: unknown,
     name: string,
@@ -148,12 +148,12 @@ async function redisSemaphore(port: number): Promise<Locker> {
   }
 }
 
-interface UniversalLock<H> {
+export interface UniversalLock<H> {
   acquire(): Promise<H>
   release(handle: H): Promise<boolean>
 }
 
-interface Universal {
+export interface Universal {
   readonly IoredisAdapter: new (client: unknown) => object
   readonly NodeRedisAdapter: new (client: unknown) => object
   createLock(config: object): UniversalLock<unknown>
@@ -184,7 +184,7 @@ async function redlockUniversal(port: number, name: ClientName): Promise<Locker>
   }
 }
 
-interface KitRedlock {
+export interface KitRedlock {
   new (
     clients: readonly unknown[],
     settings: object,

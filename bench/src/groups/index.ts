@@ -9,6 +9,7 @@ import { openFileBed } from './files.ts'
 import { pairsEntry } from './pairs.ts'
 import { ContenderProcesses, CROWDS } from './processes.ts'
 import { openRedisBed, type RedisBed } from './redis-bed.ts'
+import type { QuorumProfile } from './redlock.ts'
 import { openTransactionBed } from './transactions.ts'
 
 export const GROUPS = [
@@ -19,6 +20,7 @@ export const GROUPS = [
   'transaction',
   'sqlite',
   'sqlite-8-processes',
+  'redlock',
 ] as const
 export type GroupName = (typeof GROUPS)[number]
 
@@ -31,6 +33,7 @@ export interface Profile {
   readonly contendMs: number
   /** Whether other libraries take part in `3-processes` too. */
   readonly crowdPeers: boolean
+  readonly quorum: Omit<QuorumProfile, 'runMs'>
 }
 
 const SECONDS = 1_000
@@ -46,9 +49,17 @@ export const PROFILES: Readonly<Record<'full' | 'quick', Profile>> = {
       transaction: 8 * SECONDS,
       sqlite: 8 * SECONDS,
       'sqlite-8-processes': 16 * SECONDS,
+      redlock: 9 * SECONDS,
     },
     contendMs: SECONDS,
     crowdPeers: true,
+    quorum: {
+      runs: 7,
+      warmUpPairs: 1_000,
+      refusedTries: 200,
+      answerMsMax: 1_000,
+      unansweredMax: 3,
+    },
   },
   quick: {
     runs: 5,
@@ -60,9 +71,12 @@ export const PROFILES: Readonly<Record<'full' | 'quick', Profile>> = {
       transaction: SECONDS,
       sqlite: SECONDS,
       'sqlite-8-processes': 1.5 * SECONDS,
+      redlock: 1.5 * SECONDS,
     },
     contendMs: 150,
     crowdPeers: false,
+    // One run, and whoever hangs once has hung: enough to see that everybody is measured.
+    quorum: { runs: 1, warmUpPairs: 100, refusedTries: 5, answerMsMax: 500, unansweredMax: 1 },
   },
 }
 
@@ -76,7 +90,7 @@ export interface Ready {
 
 /** Starts the servers of a group and connects everybody who takes part. */
 export async function prepare(
-  group: GroupName,
+  group: Exclude<GroupName, 'redlock'>,
   profile: Profile,
   withPeers: boolean,
 ): Promise<Ready> {
