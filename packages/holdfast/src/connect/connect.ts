@@ -19,9 +19,10 @@ import { splitUrl } from './url.ts'
  *     redis+unix://[[user]:password@]/path/to/socket[?db=number]
  *     redis+sentinel://[[user]:password@]host[:port][,…]/name[/db]    rediss+sentinel://… by TLS
  *     redis+cluster://[[user]:password@]host[:port][,…]               rediss+cluster://… by TLS
+ *     redlock://[[user]:password@]host[:port],…[/db]              redlock+tls://… by TLS
  *
  * Every part is percent-encoded where it has characters of its own meaning. What is wrong with the URL
- * or an option is found before anything is opened. Waits until the store can be used, at most
+ * or an option is found before anything is opened. Waits until the store can be used, of Redlock a quorum of its nodes, at most
  * `connectTimeoutMs`; when it fails, nothing stays open. Passwords are in no error, event or message.
  *
  * @throws InvalidArgumentError naming what is wrong and what is allowed; also where no driver is

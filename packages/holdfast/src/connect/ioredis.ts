@@ -1,25 +1,32 @@
 /** Clients of ioredis 5 and 6 for locks, with the settings that docs/backends/redis.md advises. */
 import type { RedisClient } from '../clients/redis.ts'
+import { systemSeams } from '../core/seams.ts'
 import type { Connection } from './redis.ts'
 import {
   CONNECT_ATTEMPT_MS,
   DISCONNECT_MS,
   KEEP_ALIVE_MS,
+  NODE_PING_MS,
+  NODE_SILENCE_MS,
   SENTINEL_MS,
   SILENCE_MS,
 } from './redis-settings.ts'
-import type { RedisTarget } from './redis-target.ts'
+import type { ConnectionTarget } from './redis-target.ts'
 
 type Client = RedisClient & {
   on(event: string, listener: (...args: unknown[]) => void): unknown
   connect(): Promise<unknown>
-  disconnect(): void
+  disconnect(reconnect?: boolean): void
+  ping(): Promise<unknown>
 }
 
 interface IoRedis {
   readonly Redis: new (options: object) => Client
   readonly Cluster: new (nodes: readonly object[], options: object) => Client
 }
+
+/** In which what has arrived is read. */
+const TURNS_MS = 50
 
 /** A request that its caller gave up must not be sent later, and none is sent twice. */
 const CAREFUL = {
@@ -28,7 +35,7 @@ const CAREFUL = {
   maxRetriesPerRequest: 0,
 }
 
-export function connectionOfIoredis(module: unknown, target: RedisTarget): Connection {
+export function connectionOfIoredis(module: unknown, target: ConnectionTarget): Connection {
   const { Redis, Cluster } = module as IoRedis
   const client =
     target.kind === 'cluster' ? clusterOf(Cluster, target) : new Redis(ofServer(target))
@@ -37,13 +44,63 @@ export function connectionOfIoredis(module: unknown, target: RedisTarget): Conne
     listen(onError, onReady) {
       for (const event of ['error', 'node error', 'sentinelError']) client.on(event, onError)
       client.on('ready', onReady)
+      if (target.isNode) watch(client, onError)
+    },
+    onLost(listener) {
+      for (const event of ['close', 'reconnecting', 'end']) client.on(event, listener)
     },
     connect: () => client.connect(),
     end: () => client.disconnect(),
   }
 }
 
-function shared({ credentials, tls }: RedisTarget): Record<string, unknown> {
+/**
+ * Makes a connection anew on which a PING, or the handshake, is not answered. The driver's own time-out is not used for
+ * that: after a block of the event loop it counts as silence what was not read yet.
+ */
+function watch(client: Client, onError: (error: unknown) => void): void {
+  let cancel = (): void => undefined
+  let epoch = 0
+  const over = (): void => {
+    epoch += 1
+    cancel()
+  }
+  const answered = (own: number): void => {
+    if (own !== epoch) return
+    cancel()
+    cancel = systemSeams.after(NODE_PING_MS, () => ask(own))
+  }
+  const expect = (): void => {
+    const giveUp = (): void => {
+      over()
+      onError(new Error('Socket timeout'))
+      client.disconnect(true)
+    }
+    // After a block of the event loop timers run before answers are read: those get their turn first.
+    cancel = systemSeams.after(NODE_SILENCE_MS, () => {
+      cancel = systemSeams.after(TURNS_MS, giveUp)
+    })
+  }
+  const ask = (own: number): void => {
+    expect()
+    // A refusal is an answer too; of a connection that ended `over` hears.
+    client.ping().then(
+      () => answered(own),
+      () => answered(own),
+    )
+  }
+  client.on('connect', () => {
+    over()
+    expect()
+  })
+  client.on('ready', () => {
+    over()
+    ask(epoch)
+  })
+  for (const event of ['close', 'end']) client.on(event, over)
+}
+
+function shared({ credentials, tls }: ConnectionTarget): Record<string, unknown> {
   return {
     username: credentials?.username,
     password: credentials?.password,
@@ -55,7 +112,7 @@ function shared({ credentials, tls }: RedisTarget): Record<string, unknown> {
   }
 }
 
-function ofServer(target: RedisTarget): object {
+function ofServer(target: ConnectionTarget): object {
   const { kind, addresses, path, db, groupName, sentinelCredentials, tls } = target
   const options = { ...shared(target), ...CAREFUL, lazyConnect: true, db }
   if (kind === 'socket') return { ...options, path }
@@ -71,7 +128,7 @@ function ofServer(target: RedisTarget): object {
   }
 }
 
-function clusterOf(Cluster: IoRedis['Cluster'], target: RedisTarget): Client {
+function clusterOf(Cluster: IoRedis['Cluster'], target: ConnectionTarget): Client {
   return new Cluster(target.addresses, {
     lazyConnect: true,
     retryDelayOnFailover: 0,

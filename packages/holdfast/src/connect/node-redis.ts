@@ -2,8 +2,15 @@
 import type { RedisClient } from '../clients/redis.ts'
 import { systemSeams } from '../core/seams.ts'
 import type { Connection } from './redis.ts'
-import { CONNECT_ATTEMPT_MS, KEEP_ALIVE_MS, PING_MS, SILENCE_MS } from './redis-settings.ts'
-import type { RedisTarget } from './redis-target.ts'
+import {
+  CONNECT_ATTEMPT_MS,
+  KEEP_ALIVE_MS,
+  NODE_PING_MS,
+  NODE_SILENCE_MS,
+  PING_MS,
+  SILENCE_MS,
+} from './redis-settings.ts'
+import type { ConnectionTarget } from './redis-target.ts'
 
 type Client = RedisClient & {
   on(event: string, listener: (...args: unknown[]) => void): unknown
@@ -25,15 +32,15 @@ interface NodeRedis {
  */
 const TOP = { RESP: 2, commandOptions: { timeout: 0 } }
 
+/** A timer that comes this late was kept back by a blocked event loop. */
+const BLOCKED_MS = 250
+
 /** Between two tries to connect again; those of many programs spread. */
 const RECONNECT_MS_FIRST = 50
 const RECONNECT_MS_MAX = 2000
 const RECONNECT_SPREAD_MS = 200
 
-/** A timer that comes this late was kept back by a blocked event loop. */
-const BLOCKED_MS = 1000
-
-export function connectionOfNodeRedis(module: unknown, target: RedisTarget): Connection {
+export function connectionOfNodeRedis(module: unknown, target: ConnectionTarget): Connection {
   const ending = new AbortController()
   const client = clientOf(module as NodeRedis, target, ending.signal)
   return {
@@ -42,7 +49,10 @@ export function connectionOfNodeRedis(module: unknown, target: RedisTarget): Con
       for (const event of ['error', 'node-error', 'client-error']) client.on(event, onError)
       for (const event of ['ready', 'node-ready']) client.on(event, onReady)
       if (target.kind === 'server' || target.kind === 'socket')
-        watch(client, ending.signal, onError)
+        watch(client, target, ending.signal, onError)
+    },
+    onLost(listener) {
+      for (const event of ['reconnecting', 'end']) client.on(event, listener)
     },
     async connect() {
       try {
@@ -65,13 +75,19 @@ export function connectionOfNodeRedis(module: unknown, target: RedisTarget): Con
  * too, so that its own time-out never comes while locks are asked for. A cluster and Sentinels do not
  * tell of PINGs.
  */
-function watch(client: Client, ending: AbortSignal, onError: (error: unknown) => void): void {
+function watch(
+  client: Client,
+  { isNode }: ConnectionTarget,
+  ending: AbortSignal,
+  onError: (error: unknown) => void,
+): void {
+  const silenceMs = isNode ? NODE_PING_MS + NODE_SILENCE_MS : PING_MS + SILENCE_MS
   let disarm = (): void => undefined
   const arm = (): void => {
     disarm()
     if (ending.aborted) return
-    const dueMs = systemSeams.nowMs() + PING_MS + SILENCE_MS
-    disarm = systemSeams.after(PING_MS + SILENCE_MS, () => {
+    const dueMs = systemSeams.nowMs() + silenceMs
+    disarm = systemSeams.after(silenceMs, () => {
       // After a block of the event loop timers run before answers are read: that was no silence.
       if (systemSeams.nowMs() - dueMs > BLOCKED_MS) return arm()
       onError(new Error('Socket timeout'))
@@ -93,10 +109,14 @@ function destroy(client: Client): void {
   }
 }
 
-function clientOf(module: NodeRedis, target: RedisTarget, ending: AbortSignal): Client {
-  const { kind, addresses, path, db, groupName, credentials, sentinelCredentials } = target
+function clientOf(module: NodeRedis, target: ConnectionTarget, ending: AbortSignal): Client {
+  const { kind, addresses, path, db, groupName, credentials, sentinelCredentials, isNode } = target
   const common = socketOf(target, ending)
-  const own = { ...credentials, disableOfflineQueue: true, pingInterval: PING_MS }
+  const own = {
+    ...credentials,
+    disableOfflineQueue: true,
+    pingInterval: isNode ? NODE_PING_MS : PING_MS,
+  }
   if (kind === 'sentinel') {
     return module.createSentinel({
       ...TOP,
@@ -119,7 +139,7 @@ function clientOf(module: NodeRedis, target: RedisTarget, ending: AbortSignal): 
   return module.createClient({ ...TOP, ...own, database: db, socket })
 }
 
-function socketOf({ tls }: RedisTarget, ending: AbortSignal): Record<string, unknown> {
+function socketOf({ tls }: ConnectionTarget, ending: AbortSignal): Record<string, unknown> {
   return {
     // Its own strategy gives a connection up for good that was silent for too long.
     reconnectStrategy(tries: number): number | false {

@@ -1,6 +1,7 @@
 /** Options of `connect`: their types, and what must hold of each before anything is opened. */
 import { createSecureContext } from 'node:tls'
 import type { RedisOptions } from '../backends/redis/options.ts'
+import type { RedlockOptions } from '../backends/redlock/options.ts'
 import type { SqliteOptions } from '../backends/sqlite/options.ts'
 import type { Options } from '../core/backend.ts'
 import { InvalidArgumentError } from '../core/errors.ts'
@@ -49,10 +50,13 @@ export type ConnectOptions = LocksOptions &
     sentinelUsername: string
     /** Sentinel: the password at the Sentinels themselves. */
     sentinelPassword: string
-    /** For the schemes that begin with `rediss`. */
+    /** For the schemes that begin with `rediss`, and for `redlock+tls`. */
     tls: TlsOptions
+    /** What follows where there are no data: see `RedisOptions` and, for `redlock:`, `RedlockOptions`. */
+    onEmpty: RedisOptions['onEmpty'] | RedlockOptions['onEmpty']
   }> &
-  Pick<RedisOptions, 'keyPrefix' | 'sourceId' | 'onEmpty' | 'ttlMsMax' | 'replicas'> &
+  Pick<RedisOptions, 'keyPrefix' | 'sourceId' | 'ttlMsMax' | 'replicas'> &
+  Pick<RedlockOptions, 'maxTtlMs' | 'nodeTimeoutMs'> &
   SqliteOptions
 
 const CONNECT_MS_DEFAULT = 5000
@@ -112,9 +116,13 @@ function listed(what: string, scheme: string, names: readonly string[]): string 
 }
 
 export function readConnectTimeout({ connectTimeoutMs = CONNECT_MS_DEFAULT }: Given): number {
-  const isText = typeof connectTimeoutMs === 'string' && /^\d{1,9}$/.test(connectTimeoutMs)
-  const value = isText ? Number(connectTimeoutMs) : connectTimeoutMs
+  const value = asNumber(connectTimeoutMs)
   return integer('connectTimeoutMs', value, CONNECT_MS_MIN, CONNECT_MS_MAX, ' milliseconds')
+}
+
+/** In a URL, numbers are text. Whatever else it is, it is for others to judge. */
+export function asNumber(value: unknown): unknown {
+  return typeof value === 'string' && /^\d{1,9}$/.test(value) ? Number(value) : value
 }
 
 /** Text that may be a secret: the error does not repeat it. */
@@ -149,7 +157,11 @@ export function readTls(given: Given, isTls: boolean): Record<string, unknown> |
   const { tls } = given
   if (tls === undefined) return isTls ? {} : null
   if (!isTls) {
-    throw new InvalidArgumentError('tls', WITHHELD, 'none here; a scheme with "rediss" speaks TLS')
+    throw new InvalidArgumentError(
+      'tls',
+      WITHHELD,
+      'none here; schemes with "rediss", and redlock+tls:, speak TLS',
+    )
   }
   if (typeof tls !== 'object' || tls === null || Array.isArray(tls)) {
     throw new InvalidArgumentError('tls', WITHHELD, 'an object with options')

@@ -12,6 +12,9 @@ export const KEEP_ALIVE_MS = 5000
 export const SILENCE_MS = 10_000
 /** node-redis counts silence also where nothing was asked, so that something must be. */
 export const PING_MS = 4000
+/** For one node of several: the others go on, so that giving up a connection early costs little. */
+export const NODE_SILENCE_MS = 2000
+export const NODE_PING_MS = 1000
 /**
  * From the end of a connection to the moment when it is given up although the server has not closed its
  * side. ioredis keeps the process running for so long, also where the server is gone.

@@ -13,7 +13,8 @@ import {
   WITHHELD,
 } from './url.ts'
 
-export interface RedisTarget {
+/** A connection, whatever is done with it. */
+export interface ConnectionTarget {
   readonly kind: 'server' | 'socket' | 'sentinel' | 'cluster'
   /** One of a server, none of a socket. */
   readonly addresses: readonly Address[]
@@ -26,15 +27,20 @@ export interface RedisTarget {
   readonly sentinelCredentials: Credentials | null
   /** Of `tls.connect`; null: no TLS. */
   readonly tls: Readonly<Record<string, unknown>> | null
-  readonly connectTimeoutMs: number
-  /** Of `redisBackend`. */
-  readonly options: RedisOptions
-  readonly ttlMsMax: number
+  /** Of several, of which the others go on without it. */
+  readonly isNode: boolean
   /** For messages; without secrets. */
   readonly place: string
 }
 
-const REDIS_PORT = 6379
+export interface RedisTarget extends ConnectionTarget {
+  readonly connectTimeoutMs: number
+  /** Of `redisBackend`. */
+  readonly options: RedisOptions
+  readonly ttlMsMax: number
+}
+
+export const REDIS_PORT = 6379
 const SENTINEL_PORT = 26_379
 const DB_MAX = 999_999
 
@@ -45,25 +51,34 @@ export function readRedisTarget(
   url: UrlParts,
   given: Given,
 ): RedisTarget {
-  const { authority, path } = url
-  if (path.includes('@')) {
-    const allowed = 'the password percent-encoded: / is %2F, ? is %3F, # is %23, @ is %40'
-    throw new InvalidArgumentError('url', WITHHELD, allowed)
-  }
-  if (authority === null) throw new InvalidArgumentError('url', `${url.scheme}:`, 'followed by //')
-  const { credentials: inUrl, rest } = readCredentials(authority)
-  const where = readPlace(kind, rest, path, given)
+  const { credentials, hosts } = readAuthority(url, given)
+  const where = readPlace(kind, hosts, url.path, given)
   const options = backendOptions(given)
   return {
     ...where,
     kind,
-    credentials: pair(given, 'username', 'password') ?? inUrl,
+    credentials,
     sentinelCredentials: pair(given, 'sentinelUsername', 'sentinelPassword'),
     tls: readTls(given, isTls),
+    isNode: false,
     connectTimeoutMs: readConnectTimeout(given),
     options,
     ttlMsMax: readRedisOptions(options, kind === 'cluster').ttlMsMax,
   }
+}
+
+/** Who we are, of the options before the URL, and the text of the hosts. */
+export function readAuthority(
+  { scheme, authority, path }: UrlParts,
+  given: Given,
+): Readonly<{ credentials: Credentials | null; hosts: string }> {
+  if (path.includes('@')) {
+    const allowed = 'the password percent-encoded: / is %2F, ? is %3F, # is %23, @ is %40'
+    throw new InvalidArgumentError('url', WITHHELD, allowed)
+  }
+  if (authority === null) throw new InvalidArgumentError('url', `${scheme}:`, 'followed by //')
+  const { credentials: inUrl, rest: hosts } = readCredentials(authority)
+  return { credentials: pair(given, 'username', 'password') ?? inUrl, hosts }
 }
 
 type Place = Pick<RedisTarget, 'addresses' | 'path' | 'db' | 'groupName' | 'place'>
@@ -106,13 +121,13 @@ function readPlace(kind: RedisTarget['kind'], hosts: string, path: string, given
   return { addresses, path: '', db: readDb(db), groupName, place }
 }
 
-function readDb(text: string): number {
+export function readDb(text: string): number {
   const db = text === '' ? 0 : Number(text)
   if ((text === '' || /^\d{1,6}$/.test(text)) && db <= DB_MAX) return db
   throw new InvalidArgumentError('url database', text, `a number from 0 to ${DB_MAX}`)
 }
 
-function asText({ host, port }: Address): string {
+export function asText({ host, port }: Address): string {
   return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`
 }
 
@@ -130,7 +145,7 @@ function backendOptions(given: Given): RedisOptions {
 }
 
 /** Everything of it that must be in no message, as it is and as a URL has it. */
-export function secretsOf({ credentials, sentinelCredentials, tls }: RedisTarget): string[] {
+export function secretsOf({ credentials, sentinelCredentials, tls }: ConnectionTarget): string[] {
   const words = [credentials?.password, sentinelCredentials?.password, tls?.['passphrase']]
   return words.flatMap((word) => (typeof word === 'string' ? [word, encodeURIComponent(word)] : []))
 }

@@ -17,6 +17,8 @@ import { Watch } from './watch.ts'
 export interface Connection {
   readonly client: RedisClient
   listen(onError: (...args: unknown[]) => void, onReady: () => void): void
+  /** Called before a request can be sent on another connection than the one that was ready. */
+  onLost(listener: () => void): void
   /** One try, or as many as the driver makes by itself. */
   connect(): Promise<unknown>
   /** At once, at any time, and never throws. */

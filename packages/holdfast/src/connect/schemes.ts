@@ -2,11 +2,13 @@
 import { memoryBackend } from '../backends/memory/memory.ts'
 import { InvalidArgumentError } from '../core/errors.ts'
 import { TTL_MS_MAX } from '../core/options.ts'
-import { chooseDriver, type DriverName } from './drivers.ts'
+import { chooseDriver, type DriverName, type DriverSource } from './drivers.ts'
 import { connectionOfIoredis } from './ioredis.ts'
 import { connectionOfNodeRedis } from './node-redis.ts'
-import { openRedis } from './redis.ts'
-import { type RedisTarget, readRedisTarget } from './redis-target.ts'
+import { type Connection, openRedis } from './redis.ts'
+import { type ConnectionTarget, type RedisTarget, readRedisTarget } from './redis-target.ts'
+import { openRedlock } from './redlock.ts'
+import { readRedlockTarget } from './redlock-target.ts'
 import { openSqlite, readSqliteTarget } from './sqlite.ts'
 import type { Scheme } from './store.ts'
 import { shownPath } from './url.ts'
@@ -47,6 +49,8 @@ export const SCHEMES: Readonly<Record<string, Scheme>> = {
   'rediss+sentinel': redis('sentinel', true),
   'redis+cluster': redis('cluster', false),
   'rediss+cluster': redis('cluster', true),
+  redlock: redlock(false),
+  'redlock+tls': redlock(true),
 }
 
 /** The first is taken where both are installed: see `ConnectOptions.driver`. */
@@ -65,11 +69,35 @@ function redis(kind: RedisTarget['kind'], isTls: boolean): Scheme {
       return {
         ttlMsMax: target.ttlMsMax,
         async open(drivers, signal) {
-          const { name, module } = await chooseDriver(drivers, REDIS_DRIVERS, given['driver'])
-          const make = name === 'ioredis' ? connectionOfIoredis : connectionOfNodeRedis
-          return openRedis(target, () => make(module, target), signal)
+          const make = await makerOf(drivers, given['driver'])
+          return openRedis(target, () => make(target), signal)
         },
       }
     },
   }
+}
+
+function redlock(isTls: boolean): Scheme {
+  const everywhere = ['keyPrefix', 'sourceId', 'maxTtlMs', 'nodeTimeoutMs']
+  return {
+    options: ['driver', 'username', 'password', 'tls', ...everywhere, 'onEmpty'],
+    parameters: ['driver', ...everywhere],
+    read(url, given) {
+      const target = readRedlockTarget(isTls, url, given)
+      return {
+        ttlMsMax: target.ttlMsMax,
+        open: async (drivers, signal) =>
+          openRedlock(target, await makerOf(drivers, given['driver']), signal),
+      }
+    },
+  }
+}
+
+async function makerOf(
+  drivers: DriverSource,
+  wanted: unknown,
+): Promise<(target: ConnectionTarget) => Connection> {
+  const { name, module } = await chooseDriver(drivers, REDIS_DRIVERS, wanted)
+  const make = name === 'ioredis' ? connectionOfIoredis : connectionOfNodeRedis
+  return (target) => make(module, target)
 }

@@ -2,17 +2,17 @@
 import type { Backend } from '../core/backend.ts'
 import { reasonOf } from './failure.ts'
 import type { Connection } from './redis.ts'
-import type { RedisTarget } from './redis-target.ts'
+import type { ConnectionTarget } from './redis-target.ts'
 
 export class Watch {
-  readonly #place: string
+  readonly #target: ConnectionTarget
   #onError: (error: unknown) => void
   /** What was warned of since the connection was last sound: a driver repeats itself at each try. */
   readonly #told = new Set<string>()
 
   /** @param onError Hears of errors until there is a backend that warns of them. */
-  constructor({ place }: RedisTarget, onError: (error: unknown) => void) {
-    this.#place = place
+  constructor(target: ConnectionTarget, onError: (error: unknown) => void) {
+    this.#target = target
     this.#onError = onError
   }
 
@@ -24,9 +24,9 @@ export class Watch {
       const { words } = reasonOf(error)
       if (this.#told.has(words)) return
       this.#told.add(words)
-      const advice =
-        `look at the connection to ${this.#place}: ${words}; it is made again by itself, and calls ` +
-        'are refused meanwhile'
+      const { place, isNode } = this.#target
+      const meanwhile = isNode ? 'it has no vote meanwhile' : 'calls are refused meanwhile'
+      const advice = `look at the connection to ${place}: ${words}; it is made again by itself, and ${meanwhile}`
       backend.warn?.({ code: 'connection', advice })
     }
   }

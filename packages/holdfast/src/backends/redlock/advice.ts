@@ -1,4 +1,5 @@
 /** What an operator should know of a node and its client, as warnings. */
+import { ownConnectionOf } from '../../clients/own-connections.ts'
 import type { RedisFamily } from '../../clients/redis.ts'
 import type { Warning } from '../../core/events.ts'
 import type { NodeFacts } from './census.ts'
@@ -10,8 +11,12 @@ const TIMEOUT_OPTIONS: Readonly<Record<RedisFamily, string>> = {
   'node-redis': 'socket.socketTimeout',
 }
 
-/** The node left a request unanswered, and only the client can end a connection that leads nowhere. */
+/**
+ * The node left a request unanswered, and only the client can end a connection that leads nowhere.
+ * Null: the client is ours, and does.
+ */
 export function silenceWarning({ name, scripts, settings }: NodePort): Warning | null {
+  if (ownConnectionOf(settings.client) !== null) return null
   const option = TIMEOUT_OPTIONS[scripts.family]
   const value = optionAt(settings.client, option.split('.'))
   const advice =

@@ -15,6 +15,7 @@
  * suspect only when it is found silent twice, some turns apart.
  */
 
+import { type OwnConnection, ownConnectionOf } from '../../clients/own-connections.ts'
 import { type RedisScript, type RedisScripts, scriptsOf } from '../../clients/redis.ts'
 import type { CancelTimer } from '../../core/clock.ts'
 import { BackendUnavailableError, OutcomeUnknownError } from '../../core/errors.ts'
@@ -23,6 +24,7 @@ import type { NodeAsker } from './admission-port.ts'
 import { type Asker, backlog, Flight, NodeRequest } from './node-request.ts'
 import type { NodeSettings } from './options.ts'
 import { OwedRequests } from './owed.ts'
+import { runIdPlaceOf } from './scripts/gate.ts'
 import { PROBE } from './scripts/probe.ts'
 
 /** Unanswered by a suspect node; under way at any node to begin with. */
@@ -53,6 +55,7 @@ export class NodePort implements NodeAsker {
   readonly owed: OwedRequests = new OwedRequests()
   readonly #seams: () => Seams
   readonly #events: NodeEvents
+  readonly #own: OwnConnection | null
   readonly #flight = new Flight()
   /** The first of them is at `#waitingFrom`. */
   #waiting: NodeRequest[] = []
@@ -75,6 +78,7 @@ export class NodePort implements NodeAsker {
     this.isDurable = settings.isDurable
     this.index = index
     this.scripts = scriptsOf(settings.client)
+    this.#own = ownConnectionOf(settings.client)
     this.#seams = seams
     this.#events = events
   }
@@ -148,8 +152,23 @@ export class NodePort implements NodeAsker {
     this.#flight.add(request)
     this.#watchOver(request.sentAtMs + request.timeoutMs)
     this.scripts
-      .run(request.script, request.keys, request.args, (reply) => this.#onAnswer(request, reply))
+      .run(request.script, request.keys, this.#argsOf(request), (reply) =>
+        this.#onAnswer(request, reply),
+      )
       .catch((error: unknown) => this.#onError(request, error))
+  }
+
+  /**
+   * A script that votes is told the `run_id` where it is known, read in the turn of the sending: one
+   * that waited here may be sent on another connection than it would have been.
+   */
+  #argsOf({ script, args }: NodeRequest): string[] {
+    const runId = this.#own?.runId() ?? ''
+    const place = runId === '' ? null : runIdPlaceOf(script)
+    if (place === null) return args
+    const own = args.slice()
+    own[place] = runId
+    return own
   }
 
   #onAnswer(request: NodeRequest, reply: unknown): void {

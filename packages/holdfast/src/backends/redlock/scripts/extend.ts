@@ -1,12 +1,12 @@
-import { defineScript, type RedisScript } from '../../../clients/redis.ts'
-import { GATE } from './gate.ts'
+import { defineVotingScript, GATE, type VotingScript } from './gate.ts'
 
 /**
  * Lengthens the entry if it is still this owner's and the node votes; never shortens, never creates.
  * A node that restarted may have forgotten a revoke or a newer holder, so its entry counts for nothing.
  */
-export const EXTEND: RedisScript = defineScript(
+export const EXTEND: VotingScript = defineVotingScript(
   'extend',
+  3,
   /* lua */ `
 -- KEYS[1] lock    string, the value of the grant; expires
 -- KEYS[2] marker  string, whether this node votes; NEVER expires

@@ -1,12 +1,12 @@
-import { defineScript, type RedisScript } from '../../../clients/redis.ts'
-import { GATE } from './gate.ts'
+import { defineVotingScript, GATE, type VotingScript } from './gate.ts'
 
 /**
  * The second round of an attempt: lifts the token recorded in the entry, if it is still this owner's,
  * and the counter with it. The answer is what is recorded now, which is a vote for exactly that token.
  */
-export const RAISE_RECORDED: RedisScript = defineScript(
+export const RAISE_RECORDED: VotingScript = defineVotingScript(
   'raise of the recorded token',
+  3,
   /* lua */ `
 -- KEYS[1] lock     string, the value of the grant; expires
 -- KEYS[2] counter  integer, the last token drawn; NEVER expires
@@ -40,8 +40,9 @@ return {'ok', raised}
 )
 
 /** Lifts the counter of a name's stripe; never lowers it, and never makes one: it would vote. */
-export const RAISE: RedisScript = defineScript(
+export const RAISE: VotingScript = defineVotingScript(
   'raise',
+  2,
   /* lua */ `
 -- KEYS[1] counter  integer, the last token drawn; NEVER expires
 -- KEYS[2] marker   string, whether this node votes; NEVER expires

@@ -1,13 +1,13 @@
-import { defineScript, type RedisScript } from '../../../clients/redis.ts'
-import { GATE } from './gate.ts'
+import { defineVotingScript, GATE, type VotingScript } from './gate.ts'
 
 /**
  * Writes the entry of a lease, which a quorum of other nodes confirmed, on a node where it is missing.
  * It never grants: the token is the lease's own, and the entry says that it was put there ("f"), so
  * that a late repeat of the acquire is not told that it has a vote here.
  */
-export const REPAIR: RedisScript = defineScript(
+export const REPAIR: VotingScript = defineVotingScript(
   'repair',
+  2,
   /* lua */ `
 -- KEYS[1] lock       string, the value of the grant; expires
 -- KEYS[2] tombstone  string, stands if this owner was cancelled; expires. Ends with the owner

@@ -1,6 +1,5 @@
-import { defineScript, type RedisScript } from '../../../clients/redis.ts'
 import { DRAW } from './draw.ts'
-import { GATE } from './gate.ts'
+import { defineVotingScript, GATE, type VotingScript } from './gate.ts'
 
 /**
  * Swaps the entry, if it is still that of the owner seen, for a vote for the operator's attempt, with
@@ -9,8 +8,9 @@ import { GATE } from './gate.ts'
  * Bound to the owner, not to the token: a node may have recorded another token than the lease's.
  * The tombstone of the old owner keeps its repair away.
  */
-export const REVOKE: RedisScript = defineScript(
+export const REVOKE: VotingScript = defineVotingScript(
   'revoke',
+  5,
   /* lua */ `
 -- KEYS[1] lock       string, the value of the grant; expires
 -- KEYS[2] tombstone  string, stands if the operator's attempt was cancelled; expires
