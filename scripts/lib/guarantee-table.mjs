@@ -28,7 +28,12 @@ export function guaranteeRows(library, client, database) {
       null,
       redisBackend(client, { subscriber: false }),
     ),
-    row('redlockBackend(nodes)', [], 'redlock', redlockBackend({ a: client })),
+    row(
+      'redlockBackend(nodes)',
+      ['redlock:', 'redlock+tls:'],
+      'redlock',
+      redlockBackend({ a: client }),
+    ),
   ]
   if (database === null) return rows
   return [

@@ -29,10 +29,16 @@ export interface RedisScript {
   readonly lua: string
   /** 40 hexadecimal digits, as Redis computes them over the same text. */
   readonly sha1: string
+  /** Where among its arguments the `run_id` of its server may stand; '' there has it asked. */
+  readonly runIdAt?: number
 }
 
-export function defineScript(name: string, lua: string): RedisScript {
-  return { name, lua, sha1: createHash('sha1').update(lua).digest('hex') }
+export function defineScript(
+  name: string,
+  lua: string,
+  facts: Pick<RedisScript, 'runIdAt'> = {},
+): RedisScript {
+  return { name, lua, sha1: createHash('sha1').update(lua).digest('hex'), ...facts }
 }
 
 /** Runs scripts on one client, whichever family it is of. */

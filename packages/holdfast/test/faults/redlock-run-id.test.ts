@@ -5,12 +5,19 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { type RedisServer, startRedis } from '../../../cli/src/lab/servers/index.ts'
+import { defineScript, scriptsOf } from '../../src/clients/redis.ts'
 import { connectWith } from '../../src/connect/connect.ts'
+import { connectionOfIoredis } from '../../src/connect/ioredis.ts'
+import { connectionOfNodeRedis } from '../../src/connect/node-redis.ts'
+import { readRedlockTarget } from '../../src/connect/redlock-target.ts'
+import { RunIdReader } from '../../src/connect/run-id.ts'
+import { splitUrl } from '../../src/connect/url.ts'
 import type { Locks } from '../../src/core/lease.ts'
 import { type FaultProxy, startProxy } from '../../src/testkit/proxy.ts'
 import { onlyDriver } from '../support/connect.ts'
 import { CLIENT_NAMES, type ClientName, openInspector, until } from '../support/redis.ts'
 
+const WHO = defineScript('who', "return string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')")
 const servers: RedisServer[] = []
 const proxies: FaultProxy[] = []
 const ends: (() => unknown)[] = []
@@ -178,5 +185,74 @@ describe.each(CLIENT_NAMES)('%s, a server that is started again', (name) => {
     for (const text of sent.values()) {
       expect(isIn(text, before) && isIn(text, after)).toBe(false)
     }
+  })
+})
+
+describe.each(CLIENT_NAMES)('%s, a connection of ours', (name) => {
+  // The accident: a request leaves on the next connection with what was read on the last.
+  it('tells the run_id of whoever answers, in every turn, or none', async () => {
+    const [server, proxy] = [servers[0], proxies[0]]
+    if (server === undefined || proxy === undefined) throw new Error('there is no first node')
+    const url = splitUrl(`redlock://127.0.0.1:${proxy.port}`, ['redlock'])
+    const [target] = readRedlockTarget(false, url, {}).nodes
+    if (target === undefined) throw new Error('there is no node')
+    const { module } = (await onlyDriver(name).load(
+      name.startsWith('ioredis') ? 'ioredis' : 'redis',
+    )) as { module: unknown }
+    const make = name.startsWith('ioredis') ? connectionOfIoredis : connectionOfNodeRedis
+    const connection = make(module, target)
+    const scripts = scriptsOf(connection.client)
+    const counts = { right: 0, wrong: 0, unanswered: 0, unknown: 0 }
+    const answers: Promise<void>[] = []
+    const ask = (): void => {
+      const told = reader.runId()
+      if (told === '') counts.unknown += 1
+      if (told === '') return
+      const answer = scripts.run(WHO, [], [], String).then(
+        (reply) => {
+          counts[reply === told ? 'right' : 'wrong'] += 1
+        },
+        () => {
+          counts.unanswered += 1
+        },
+      )
+      answers.push(answer)
+    }
+    // Before the reader has its turn, and after it.
+    connection.listen(() => undefined, ask)
+    const reader = new RunIdReader(connection)
+    connection.listen(() => undefined, reader.onReady)
+    ends.push(() => {
+      reader.end()
+      connection.end()
+    })
+    connection.onLost(ask)
+    connection.connect().catch(() => undefined)
+    await until(() => reader.runId() !== '', 'it is known')
+    let isOver = false
+    const asking = (async () => {
+      for (let turn = 0; !isOver && turn < 100_000; turn++) {
+        ask()
+        await new Promise((resolve) => setImmediate(resolve))
+        if (turn % 50 === 0) await sleep(1)
+      }
+    })()
+    const seen = new Set<string>()
+    for (let round = 0; round < 3; round++) {
+      await until(() => reader.runId() !== '' && !seen.has(reader.runId()), 'the next one is known')
+      seen.add(reader.runId())
+      await sleep(100)
+      proxy.reset()
+      await sleep(100)
+      await server.restart({ keepData: true })
+    }
+    await until(() => reader.runId() !== '' && !seen.has(reader.runId()), 'the last one is known')
+    isOver = true
+    await asking
+    connection.end()
+    await Promise.all(answers)
+    expect(seen.size).toBe(3)
+    expect(counts.right).toBeGreaterThan(100)
+    expect(counts).toMatchObject({ wrong: 0 })
   })
 })

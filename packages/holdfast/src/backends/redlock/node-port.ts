@@ -24,7 +24,6 @@ import type { NodeAsker } from './admission-port.ts'
 import { type Asker, backlog, Flight, NodeRequest } from './node-request.ts'
 import type { NodeSettings } from './options.ts'
 import { OwedRequests } from './owed.ts'
-import { runIdPlaceOf } from './scripts/gate.ts'
 import { PROBE } from './scripts/probe.ts'
 
 /** Unanswered by a suspect node; under way at any node to begin with. */
@@ -163,11 +162,9 @@ export class NodePort implements NodeAsker {
    * that waited here may be sent on another connection than it would have been.
    */
   #argsOf({ script, args }: NodeRequest): string[] {
-    const runId = this.#own?.runId() ?? ''
-    const place = runId === '' ? null : runIdPlaceOf(script)
-    if (place === null) return args
+    if (this.#own === null || script.runIdAt === undefined) return args
     const own = args.slice()
-    own[place] = runId
+    own[script.runIdAt] = this.#own.runId()
     return own
   }
 

@@ -194,6 +194,31 @@ function everythingOf(error: Error): string {
   ].join()
 }
 
+describe('redlock:', () => {
+  it.each<[url: string, options: ConnectOptions, option: string, allowed: RegExp]>([
+    ['redlock:', {}, 'url', /followed by \/\//],
+    ['redlock://a,b,', {}, 'url host', /a name of letters/],
+    ['redlock://a,b,A:6379', {}, 'url host', /each node once/],
+    ['redlock://a,b,c/1/2', {}, 'url path', /a database number/],
+    ['redlock://a,b,c/x', {}, 'url database', /0 to 999999/],
+    [`redlock://a,${'b'.repeat(60)},c`, {}, 'url host', /up to 64 characters/],
+    ['redlock://a,b,c?maxTtlMs=99', { ttlMs: 100 }, 'maxTtlMs', /from 100 to 86400000/],
+    ['redlock://a,b,c?maxTtlMs=long', {}, 'maxTtlMs', /from 100 to 86400000/],
+    ['redlock://a,b,c?onEmpty=fresh', {}, 'url query', /the parameters of redlock: are/],
+    ['redlock://a,b,c?nodeTimeoutMs=5', {}, 'nodeTimeoutMs', /from 10 to 60000/],
+    ['redlock://a,b,c', { onEmpty: 'hope' as 'wait' }, 'onEmpty', /'wait', 'fresh' or 'refuse'/],
+    ['redlock://a,b,c', { tls: {} }, 'tls', /redlock\+tls:/],
+    ['redlock://a,b,c', { ttlMsMax: 1000 }, 'ttlMsMax', /the options of redlock: are/],
+    ['redlock://a,b,c', { replicas: { count: 1 } }, 'replicas', /the options of redlock: are/],
+    ['redlock://a,b,c?maxTtlMs=1000', {}, 'ttlMs', /100 to 1000/],
+    ['rediss+redlock://a,b,c', {}, 'url', /redlock:, redlock\+tls:/],
+  ])('%s %j', async (url, options, option, allowed) => {
+    const error = await refusal(url, options)
+    expect(error.option).toBe(option)
+    expect(error.allowed).toMatch(allowed)
+  })
+})
+
 // The accident: a deployment with a slip in its URL writes the password into the log.
 describe('an error repeats nothing in which a password may stand', () => {
   it.each([
@@ -218,6 +243,9 @@ describe('an error repeats nothing in which a password may stand', () => {
     `redis://:${CANARY}\n@h`,
     `redis://u:a b:${CANARY}`,
     `redis+sentinel://:${CANARY}@h`,
+    `redlock://a,u:${CANARY}`,
+    `redlock://:${CANARY}@a,b/x@c`,
+    `redlock://:a/${CANARY}@a,b,c`,
     `redis+sentinel://h/a?sentinelPassword=${CANARY}&x=1`,
     `redis+sentinel://h/a?sentinelPasword=${CANARY}`,
     `redis+sentinel://h/a?sentinelPassword=${CANARY}=`,

@@ -1,6 +1,7 @@
+import { defineScript, type RedisScript } from '../../../clients/redis.ts'
 import { WANT_MS } from '../../../wire/look.ts'
 import { DRAW } from './draw.ts'
-import { defineVotingScript, GATE, type VotingScript } from './gate.ts'
+import { GATE } from './gate.ts'
 
 /**
  * Grants the name on this node if the node votes and the name is free, or repeats the grant if this
@@ -13,9 +14,8 @@ import { defineVotingScript, GATE, type VotingScript } from './gate.ts'
  * The owner is read from the end of the tombstone's key, and a token below 2^53 is answered as an
  * integer, as on a single Redis.
  */
-export const ACQUIRE: VotingScript = defineVotingScript(
+export const ACQUIRE: RedisScript = defineScript(
   'acquire',
-  2,
   /* lua */ `
 -- KEYS[1] lock       string, the value of the grant; expires
 -- KEYS[2] tombstone  string, stands if this owner was cancelled; expires. Ends with the owner
@@ -79,4 +79,5 @@ if #token < 16 or (#token == 16 and token < '9007199254740000') then
 end
 return token
 `,
+  { runIdAt: 2 },
 )

@@ -1,12 +1,12 @@
-import { defineVotingScript, GATE, type VotingScript } from './gate.ts'
+import { defineScript, type RedisScript } from '../../../clients/redis.ts'
+import { GATE } from './gate.ts'
 
 /**
  * Lengthens the entry if it is still this owner's and the node votes; never shortens, never creates.
  * A node that restarted may have forgotten a revoke or a newer holder, so its entry counts for nothing.
  */
-export const EXTEND: VotingScript = defineVotingScript(
+export const EXTEND: RedisScript = defineScript(
   'extend',
-  3,
   /* lua */ `
 -- KEYS[1] lock    string, the value of the grant; expires
 -- KEYS[2] marker  string, whether this node votes; NEVER expires
@@ -42,4 +42,5 @@ if string.match(value, '^hf1:[%w_-]+:%d+:{"s":%d+,"r":"(%d+)"') == ARGV[5] then
 end
 return {'held'}
 `,
+  { runIdAt: 3 },
 )

@@ -1,20 +1,3 @@
-import { defineScript, type RedisScript } from '../../../clients/redis.ts'
-
-/** A script with the gate in it. */
-export interface VotingScript extends RedisScript {
-  /** Where the `run_id` stands among its arguments; '' has it asked there. */
-  readonly runIdAt: number
-}
-
-export function defineVotingScript(name: string, runIdAt: number, lua: string): VotingScript {
-  return { ...defineScript(name, lua), runIdAt }
-}
-
-/** Null: of a script that does not vote. */
-export function runIdPlaceOf(script: RedisScript): number | null {
-  return (script as Partial<VotingScript>).runIdAt ?? null
-}
-
 /**
  * Part of the scripts that vote: whether this node may, for this set of nodes.
  *

@@ -1,12 +1,12 @@
-import { defineVotingScript, GATE, type VotingScript } from './gate.ts'
+import { defineScript, type RedisScript } from '../../../clients/redis.ts'
+import { GATE } from './gate.ts'
 
 /**
  * The second round of an attempt: lifts the token recorded in the entry, if it is still this owner's,
  * and the counter with it. The answer is what is recorded now, which is a vote for exactly that token.
  */
-export const RAISE_RECORDED: VotingScript = defineVotingScript(
+export const RAISE_RECORDED: RedisScript = defineScript(
   'raise of the recorded token',
-  3,
   /* lua */ `
 -- KEYS[1] lock     string, the value of the grant; expires
 -- KEYS[2] counter  integer, the last token drawn; NEVER expires
@@ -37,12 +37,12 @@ if raised ~= recorded then
 end
 return {'ok', raised}
 `,
+  { runIdAt: 3 },
 )
 
 /** Lifts the counter of a name's stripe; never lowers it, and never makes one: it would vote. */
-export const RAISE: VotingScript = defineVotingScript(
+export const RAISE: RedisScript = defineScript(
   'raise',
-  2,
   /* lua */ `
 -- KEYS[1] counter  integer, the last token drawn; NEVER expires
 -- KEYS[2] marker   string, whether this node votes; NEVER expires
@@ -61,4 +61,5 @@ end
 redis.call('SET', KEYS[1], ARGV[1])
 return 1
 `,
+  { runIdAt: 2 },
 )

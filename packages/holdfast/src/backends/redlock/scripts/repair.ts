@@ -1,13 +1,13 @@
-import { defineVotingScript, GATE, type VotingScript } from './gate.ts'
+import { defineScript, type RedisScript } from '../../../clients/redis.ts'
+import { GATE } from './gate.ts'
 
 /**
  * Writes the entry of a lease, which a quorum of other nodes confirmed, on a node where it is missing.
  * It never grants: the token is the lease's own, and the entry says that it was put there ("f"), so
  * that a late repeat of the acquire is not told that it has a vote here.
  */
-export const REPAIR: VotingScript = defineVotingScript(
+export const REPAIR: RedisScript = defineScript(
   'repair',
-  2,
   /* lua */ `
 -- KEYS[1] lock       string, the value of the grant; expires
 -- KEYS[2] tombstone  string, stands if this owner was cancelled; expires. Ends with the owner
@@ -43,4 +43,5 @@ local entry = own .. ARGV[4] .. ':{"s":' .. since .. ',"f":1' .. ARGV[5]
 -- NX for a key of another type, for which MGET answers nil.
 return {redis.call('SET', KEYS[1], entry, 'PX', ttl, 'NX') and 'ok' or 'held'}
 `,
+  { runIdAt: 2 },
 )

@@ -1,5 +1,6 @@
+import { defineScript, type RedisScript } from '../../../clients/redis.ts'
 import { DRAW } from './draw.ts'
-import { defineVotingScript, GATE, type VotingScript } from './gate.ts'
+import { GATE } from './gate.ts'
 
 /**
  * Swaps the entry, if it is still that of the owner seen, for a vote for the operator's attempt, with
@@ -8,9 +9,8 @@ import { defineVotingScript, GATE, type VotingScript } from './gate.ts'
  * Bound to the owner, not to the token: a node may have recorded another token than the lease's.
  * The tombstone of the old owner keeps its repair away.
  */
-export const REVOKE: VotingScript = defineVotingScript(
+export const REVOKE: RedisScript = defineScript(
   'revoke',
-  5,
   /* lua */ `
 -- KEYS[1] lock       string, the value of the grant; expires
 -- KEYS[2] tombstone  string, stands if the operator's attempt was cancelled; expires
@@ -81,4 +81,5 @@ else
 end
 return {'revoked', token, left, delay}
 `,
+  { runIdAt: 5 },
 )
