@@ -18,7 +18,10 @@ export const GATE = /* lua */ `
 --   {'wrong-set', marker}        of another set, closed, or nothing that a Redlock wrote
 --   {'too-long', longest TTL}    this one is longer
 if run_id == '' then
-  run_id = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
+  -- A pattern would be tried at each of some hundred characters before it: a fifth of the script's time.
+  local info = redis.call('INFO', 'server')
+  local place = string.find(info, 'run_id:', 1, true)
+  run_id = place and string.sub(info, place + 7, place + 46)
 end
 if not marker then
   return {'amnesia', 'empty', ''}
