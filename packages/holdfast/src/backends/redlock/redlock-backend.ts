@@ -194,8 +194,7 @@ class RedlockBackend implements Backend, Voters {
     sentAtMs: number,
     error: LockError,
   ): Promise<AcquireResult> | null {
-    const isForgetful = error.votes?.some(({ cause }) => isNotVoting(cause)) ?? false
-    if (!isForgetful) return null
+    if (!isForgetful(error)) return null
     return this.admission.settled().then(() => {
       if (this.admission.explain([]) !== null) throw error
       return this.#acquire(request, sentAtMs, false)
@@ -264,7 +263,12 @@ class RedlockBackend implements Backend, Voters {
       throw new InvalidArgumentError('fencingTokenMin', fencingTokenMin, 'a token below 2^63 - 1')
     }
     const { counter } = this.#keysOf(lockName)
-    await raiseOn(this, [counter, this.#marker], fencingTokenMin)
+    const raise = (): Promise<void> => raiseOn(this, [counter, this.#marker], fencingTokenMin)
+    await raise().catch(async (error: LockError) => {
+      if (!isForgetful(error)) throw error
+      await this.admission.settled()
+      await raise()
+    })
   }
 
   async close(): Promise<void> {
@@ -345,8 +349,11 @@ class RedlockBackend implements Backend, Voters {
   }
 }
 
-function isNotVoting(cause: unknown): boolean {
-  return cause instanceof BackendUnavailableError && cause.why === 'no-quorum'
+/** Whether a node did not vote because it may have forgotten locks, as each does that is new. */
+function isForgetful({ votes = [] }: LockError): boolean {
+  return votes.some(
+    ({ cause }) => cause instanceof BackendUnavailableError && cause.why === 'no-quorum',
+  )
 }
 
 type Begun = Readonly<{ held: Held; args: string[] }>

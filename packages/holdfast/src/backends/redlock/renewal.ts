@@ -35,6 +35,8 @@ export class Renewal extends Round<RenewResult> {
   readonly #held: Held
   readonly #marker: string
   readonly #ttlMs: number
+  /** Before anything was sent. */
+  readonly #sentAtMs: number
   readonly #untilBeforeMs: number
   readonly #timeoutMs: number
   readonly #ends: RenewalEnds
@@ -49,6 +51,7 @@ export class Renewal extends Round<RenewResult> {
     this.#marker = marker
     this.#ttlMs = ttlMs
     this.#ends = ends
+    this.#sentAtMs = voters.seams().nowMs()
     this.#untilBeforeMs = held.untilMs(voters.quorum)
     this.#timeoutMs = TIMEOUT_SHARE * timeoutOf(voters, ttlMs)
     this.#args = [ownerMark(held.owner), String(ttlMs), setId, runId, padToken(held.token)]
@@ -133,10 +136,13 @@ export class Renewal extends Round<RenewResult> {
     else this.resolve({ kind: 'lost', reason })
   }
 
+  /** Entries that live longer than was asked for, from before, keep the promise as well. */
   #renewed(): RenewResult {
+    const ttlMs = this.#ttlMs
     const untilMs = this.#held.untilMs(this.voters.quorum)
-    const kind = untilMs > this.#untilBeforeMs ? 'renewed' : 'unchanged'
-    return { kind, sentAtMs: untilMs - this.#ttlMs, ttlMs: this.#ttlMs }
+    const isKept = untilMs > this.#untilBeforeMs || untilMs >= this.#sentAtMs + ttlMs
+    const sentAtMs = Math.min(this.#sentAtMs, untilMs - ttlMs)
+    return { kind: isKept ? 'renewed' : 'unchanged', sentAtMs, ttlMs }
   }
 
   /** E3. */
