@@ -1,8 +1,12 @@
 /** Private servers for a file of tests, and pairs of backends on all of them: two processes, as they see. */
 import { Redis } from 'ioredis'
 import { type RedisServer, startRedis } from '../../../cli/src/lab/servers/index.ts'
+import { redlockBackendWith } from '../../src/backends/redlock/redlock-backend.ts'
 import { type RedlockOptions, redlockBackend } from '../../src/redlock.ts'
+import { NodeClient } from '../../src/sim/node/client.ts'
+import { RedisNode } from '../../src/sim/node/node.ts'
 import type { OpenBackends } from '../../src/testkit/backend-harness.ts'
+import { createVirtualClock, seamsOf } from '../../src/testkit/virtual-clock.ts'
 import { CLIENTS, keysWithoutTtl } from './redis-clients.ts'
 
 type Client = Parameters<typeof redlockBackend>[0][string]
@@ -48,4 +52,26 @@ export async function startRedlockPairs(nodeCount: number): Promise<RedlockPairs
       for (const server of servers) await server.stop()
     },
   }
+}
+
+/** On models of nodes and virtual time, new ones for each check. */
+export async function openModelPair(nodeCount: number): Promise<OpenBackends> {
+  const clock = createVirtualClock()
+  const seams = seamsOf(clock)
+  const nodes = Array.from({ length: nodeCount }, () => new RedisNode(seams))
+  const reach = () => {
+    const clients = nodes.map((node): Client => new NodeClient(node))
+    return redlockBackendWith(seams, byName(clients), { onEmpty: 'fresh' })
+  }
+  const [ours, theirs] = [reach(), reach()]
+  // What a node keeps for ever are its counters and its marker.
+  const withoutEnd = async () => {
+    const keys = nodes.flatMap((node) => node.keysWithoutEnd())
+    return keys.filter((key) => !/#hf:(token:|marker$)/.test(key))
+  }
+  const close = async () => {
+    await Promise.all([ours.close(), theirs.close()])
+    for (const node of nodes) node.stop()
+  }
+  return { ours, theirs, clock, withoutEnd, close }
 }

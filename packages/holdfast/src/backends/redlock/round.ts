@@ -8,7 +8,7 @@
 import { InvariantError } from '../../core/assert.ts'
 import { OutcomeUnknownError, type Vote } from '../../core/errors.ts'
 import { type Asker, backlog, type NodeRequest } from './node-request.ts'
-import type { Voters } from './voters.ts'
+import { UNHEARD, type Voters } from './voters.ts'
 
 /** `skipped`: not asked. `silent`: not waited for any more, and may still answer. */
 export type NodeState = 'skipped' | 'pending' | 'yes' | 'no' | 'failed' | 'silent'
@@ -136,7 +136,7 @@ export abstract class Round<T> implements Asker {
       if (state === 'skipped') continue
       const elapsedMs = this.#elapsedMs[index] ?? 0
       const answer = state === 'yes' || state === 'no' ? ANSWERS[state] : 'failed'
-      const cause = this.#causes[index]
+      const cause = state === 'pending' ? UNHEARD : this.#causes[index]
       votes.push({ node: name, answer, elapsedMs, ...(cause === undefined ? {} : { cause }) })
     }
     return votes

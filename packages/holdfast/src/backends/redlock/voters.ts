@@ -14,6 +14,11 @@ const TIMEOUT_SHARE = 0.1
 const TIMEOUT_MS_MIN = 50
 const TIMEOUT_MS_MAX = 500
 
+/** The cause of the vote of a node that is not known to fail: the others had decided. One for all, because stacks cost. */
+export const UNHEARD: OutcomeUnknownError = new OutcomeUnknownError(
+  'the others had decided before it answered',
+)
+
 export interface Voters {
   /** Sorted by name. */
   readonly ports: readonly NodePort[]
@@ -44,7 +49,9 @@ export function noQuorum(
   votes: readonly Vote[],
   mayBeApplied: boolean,
 ): LockError {
-  const causes = votes.flatMap(({ cause }) => (cause === undefined ? [] : [cause]))
+  const causes = votes.flatMap(({ cause }) =>
+    cause === undefined || cause === UNHEARD ? [] : [cause],
+  )
   const foreign = causes.find((cause) => cause instanceof NotALockError)
   if (foreign instanceof NotALockError) return foreign
   const known = admission.explain(votes)
@@ -59,9 +66,8 @@ export function noQuorum(
 
 function shortly(cause: unknown): string {
   if (cause instanceof BackendUnavailableError) return `says ${cause.why}: ${cause.message}`
-  return cause instanceof OutcomeUnknownError
-    ? `is silent: ${cause.message}`
-    : 'has not answered yet'
+  if (cause === UNHEARD || !(cause instanceof OutcomeUnknownError)) return 'has not answered yet'
+  return `is silent: ${cause.message}`
 }
 
 function commonReason(causes: readonly unknown[]): BackendUnavailableError['why'] {

@@ -72,6 +72,8 @@ describe('a grant', () => {
     loseEntry(model, 'k', 0, 1)
     for (const line of model.lines) line.letGo()
     expect((await model.settled(asking)).kind).toBe('held')
+    // Who has lost it is not asked again.
+    expect(model.lines.map((line) => line.count(RAISE_RECORDED))).toEqual([1, 1, 0])
     await model.clock.advance(10)
     expect(tokensOf(model, 'k')).toEqual([null, null, null])
   })
