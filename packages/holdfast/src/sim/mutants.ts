@@ -8,6 +8,7 @@
 import { ENGINE_MUTANTS } from './mutants/engine.ts'
 import { GUARD_MUTANTS } from './mutants/guard.ts'
 import type { Mutant } from './mutants/mutant.ts'
+import { REDLOCK_MUTANTS } from './mutants/redlock.ts'
 import { STORE_MUTANTS } from './mutants/stores.ts'
 
 export { ELSEWHERE } from './mutants/elsewhere.ts'
@@ -15,4 +16,9 @@ export type { Elsewhere, Mutant, Patch } from './mutants/mutant.ts'
 export { NODE_SIDE } from './mutants/node-side.ts'
 
 /** Those of the client's side; those of a node's are in NODE_SIDE. */
-export const MUTANTS: readonly Mutant[] = [...ENGINE_MUTANTS, ...GUARD_MUTANTS, ...STORE_MUTANTS]
+export const MUTANTS: readonly Mutant[] = [
+  ...ENGINE_MUTANTS,
+  ...GUARD_MUTANTS,
+  ...STORE_MUTANTS,
+  ...REDLOCK_MUTANTS,
+]

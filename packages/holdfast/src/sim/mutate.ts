@@ -11,7 +11,12 @@ import type { runSchedule } from './world.ts'
 
 const ROOT = fileURLToPath(new URL('../../../../', import.meta.url))
 const SOURCE = join(ROOT, 'packages/holdfast/src')
-const NODE_MUTANTS = join(ROOT, 'packages/holdfast/test/support/node-mutants.ts')
+const SUPPORT = join(ROOT, 'packages/holdfast/test/support')
+const NODE_MUTANT_FILES = [
+  'node-mutants',
+  'redlock-node-mutants',
+  'redlock-admission-mutants',
+] as const
 const COMPILE_MS_MAX = 120_000
 
 export type Verdict = Readonly<{
@@ -130,10 +135,15 @@ function* seedsFor({ seed: known }: Mutant, { first, count }: Seeds) {
 export async function readNodeMutants(): Promise<readonly NodeMutant[]> {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-node-mutants-'))
   try {
-    write(join(folder, 'in/src/node-mutants.ts'), readFileSync(NODE_MUTANTS, 'utf8'))
+    for (const name of NODE_MUTANT_FILES) {
+      write(join(folder, `in/src/${name}.ts`), readFileSync(join(SUPPORT, `${name}.ts`), 'utf8'))
+    }
     await compile(folder)
-    const module = await import(pathToFileURL(join(folder, 'out/src/node-mutants.js')).href)
-    return module.NODE_MUTANTS
+    const compiled = (name: string): string =>
+      pathToFileURL(join(folder, `out/src/${name}.js`)).href
+    const { NODE_MUTANTS } = await import(compiled('node-mutants'))
+    const { REDLOCK_NODE_MUTANTS } = await import(compiled('redlock-node-mutants'))
+    return [...NODE_MUTANTS, ...REDLOCK_NODE_MUTANTS]
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }

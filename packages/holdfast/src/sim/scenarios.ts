@@ -61,6 +61,8 @@ export interface Scenario {
   readonly pauseMs: Span
   readonly storeStepMs: Span
   readonly wallStepMs: Span
+  /** So often it is all lock nodes that lose their data, when one does. */
+  readonly allLostShare: number
   /** The mean time between two accidents of each kind; Infinity: never. Milliseconds. */
   readonly everyMs: Accidents
 }
@@ -95,6 +97,7 @@ const USUAL: Scenario = {
   pauseMs: [0, 2.2 * TTL_MS],
   storeStepMs: [0, 0],
   wallStepMs: [-2000, 2000],
+  allLostShare: 0,
   everyMs: NO_ACCIDENTS,
 }
 
@@ -106,6 +109,7 @@ export type ScenarioName =
   | 'clocks'
   | 'hunt'
   | 'amnesia'
+  | 'blackout'
   | 'lossless'
   | 'latewrite'
   | 'calm'
@@ -178,6 +182,16 @@ export const SCENARIOS: Readonly<Record<ScenarioName, Scenario>> = {
       storeStop: 2500,
       storeLoss: 1200,
     },
+  },
+  // All nodes lose their data at once, under leases whose holders ask for nothing and are not told.
+  blackout: {
+    ...USUAL,
+    worlds: ['redlock3', 'redlock5'],
+    weather: { loss: 0.03, resend: 0.04, slow: 0.08, slowMsMax: 300 },
+    workShare: 1.2,
+    renews: false,
+    allLostShare: 0.7,
+    everyMs: { ...NO_ACCIDENTS, pause: 600, storeLoss: 800 },
   },
   // Nothing is lost and everybody lives, but much is sent again or late: cancelled is cancelled.
   lossless: {

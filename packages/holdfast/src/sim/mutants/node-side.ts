@@ -1,10 +1,11 @@
 /**
- * Where bugs on the side of a lock node show, by their names in test/support/node-mutants.ts, which has
- * each twice: its Lua text falls to the comparison with a real Redis
+ * Where bugs on the side of a lock node show, by their names in test/support/node-mutants.ts and
+ * redlock-node-mutants.ts, which have each twice: its Lua text falls to the comparison with a real Redis
  * (test/faults/redis-model-mutants.test.ts), its model to the simulation.
  *
  * Those that are not here need what no contender of the simulation does: an operator, a minimum hold,
- * a proclamation, a foreign key. Of them the comparison alone finds both halves.
+ * a proclamation, a foreign key; or, on one node of several, more accidents in one order than are drawn
+ * in a few hundred schedules. Of them the comparison alone finds both halves.
  */
 import type { Shown } from './mutant.ts'
 
@@ -42,4 +43,34 @@ export const NODE_SIDE: Readonly<Record<string, NodeSide>> = {
     seed: 148,
   },
   'whoever asks may let the server grant': { scenario: 'amnesia', world: 'redis', seed: 67 },
+  'a node without a marker votes at once': {
+    scenario: 'blackout',
+    world: 'redlock3',
+    seed: 2,
+    as: 'amnesiaNaive',
+  },
+  'a node grants without a TTL': {
+    scenario: 'nominal',
+    world: 'redlock3',
+    seed: 1,
+    as: 'noTTLOnRedlock',
+  },
+  'a cancel takes a counter back': {
+    scenario: 'hunt',
+    world: 'redlock3',
+    seed: 1,
+    as: 'counterRollback',
+  },
+  'a cancel on a node leaves no tombstone': {
+    scenario: 'lossless',
+    world: 'redlock3',
+    seed: 1,
+    as: 'noTombstoneOnRedlock',
+  },
+  'a cancel on a node leaves a tombstone only where there was nothing to delete': {
+    scenario: 'lossless',
+    world: 'redlock3',
+    seed: 5,
+    as: 'tombOnlyIfMissingOnRedlock',
+  },
 }

@@ -26,7 +26,7 @@ export function redlockStore(ground: Ground, nodeCount: number): LockStore {
       step: () => random.pick(servers).step(),
       rate: () => random.pick(servers).changeRate(),
       stop: () => rarely(() => random.pick(servers).stop(true)),
-      loss: () => rarely(() => random.pick(servers).loseData()),
+      loss: () => rarely(() => lose(ground, servers)),
     },
     prepare: () => prepare(ground, names, servers),
     reach: (process) => {
@@ -44,6 +44,12 @@ export function redlockStore(ground: Ground, nodeCount: number): LockStore {
       for (const { watch } of servers) watch.look(nowMs)
     },
   }
+}
+
+/** One node is replaced, or a mistake or a loss of power befalls all of them at once. */
+function lose({ random, scenario }: Ground, servers: readonly RedisServer[]): void {
+  const lost = random.chance(scenario.allLostShare) ? servers : [random.pick(servers)]
+  for (const server of lost) server.loseData()
 }
 
 /** New nodes wait for one TTL before they vote; these are said to be new, by somebody who knows it. */

@@ -8,10 +8,12 @@ import { ELSEWHERE, MUTANTS, type Mutant, NODE_SIDE } from '../../../src/sim/mut
 import { Mutants, patched, patchedFiles, readSource } from '../../../src/sim/mutate.ts'
 import { split } from '../../../src/sim/node-side-mutants.ts'
 import { SCENARIOS } from '../../../src/sim/scenarios.ts'
-import { NODE_MUTANTS } from '../../support/node-mutants.ts'
+import { NODE_MUTANTS as REDIS_NODE_MUTANTS } from '../../support/node-mutants.ts'
+import { REDLOCK_NODE_MUTANTS } from '../../support/redlock-node-mutants.ts'
 
 const ROOT = fileURLToPath(new URL('../../../../../', import.meta.url))
 const PATIENCE_MS = 300_000
+const NODE_MUTANTS = [...REDIS_NODE_MUTANTS, ...REDLOCK_NODE_MUTANTS]
 const { simulated, declared } = split(NODE_MUTANTS)
 const ALL: readonly Mutant[] = [...MUTANTS, ...simulated]
 const CERTAIN = named('memoryBareDel')
@@ -55,6 +57,7 @@ describe('the list of bugs', () => {
     expect(declared).toHaveLength(NODE_MUTANTS.length)
     for (const { caught } of declared) expect(caught).toBe('differential')
     const names = NODE_MUTANTS.map(({ name }) => name)
+    expect(new Set(names).size).toBe(names.length)
     expect(names).toEqual(expect.arrayContaining(Object.keys(NODE_SIDE)))
     expect(() => split([])).toThrow(/no bug of a node is called/)
   })
