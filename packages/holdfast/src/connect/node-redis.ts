@@ -1,6 +1,7 @@
 /** Clients of node-redis 5 and 6 for locks, with the settings that docs/backends/redis.md advises. */
 import type { RedisClient } from '../clients/redis.ts'
 import { systemSeams } from '../core/seams.ts'
+import { endSignal } from './end-signal.ts'
 import type { Connection } from './redis.ts'
 import {
   CONNECT_ATTEMPT_MS,
@@ -41,7 +42,7 @@ const RECONNECT_MS_MAX = 2000
 const RECONNECT_SPREAD_MS = 200
 
 export function connectionOfNodeRedis(module: unknown, target: ConnectionTarget): Connection {
-  const ending = new AbortController()
+  const ending = endSignal()
   const client = clientOf(module as NodeRedis, target, ending.signal)
   return {
     client,
