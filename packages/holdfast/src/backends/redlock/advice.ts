@@ -1,6 +1,7 @@
 /** What an operator should know of a node and its client, as warnings. */
 import { ownConnectionOf } from '../../clients/own-connections.ts'
 import type { RedisFamily } from '../../clients/redis.ts'
+import { BackendUnavailableError, type LockError } from '../../core/errors.ts'
 import type { Warning } from '../../core/events.ts'
 import type { NodeFacts } from './census.ts'
 import type { NodePort } from './node-port.ts'
@@ -48,4 +49,11 @@ export function factWarnings(name: string, facts: NodeFacts): Warning[] {
     warnings.push({ code: 'writable-replica', advice, option: `nodes.${name}`, value: role })
   }
   return warnings
+}
+
+/** Of a node that will not vote before somebody changes something: a Sentinel, or a user without rights. */
+export function refusalWarning(name: string, refusal: LockError): Warning | null {
+  if (!(refusal instanceof BackendUnavailableError) || refusal.why !== 'no-permission') return null
+  const advice = `give node "${name}" a client that may ask it for votes; the others go on without it: ${refusal.message}`
+  return { code: 'client-option', advice, option: `nodes.${name}` }
 }

@@ -24,6 +24,13 @@ export type NodeFacts = Readonly<{
   role: string
 }>
 
+/** What the census tells of a node. */
+export interface CensusEvents {
+  onFacts(port: NodePort, facts: NodeFacts): void
+  /** It may not be asked, or does not say, what it is. */
+  onRefused(port: NodePort, refusal: LockError): void
+}
+
 type Entry = {
   facts: NodeFacts | null
   refusal: LockError | null
@@ -35,7 +42,7 @@ export class Census {
   readonly #ports: readonly NodePort[]
   readonly #quorum: number
   readonly #seams: () => Seams
-  readonly #onFacts: (port: NodePort, facts: NodeFacts) => void
+  readonly #events: CensusEvents
   readonly #entries: Entry[]
   readonly #lockKey: string
   #learning: Promise<void> | null = null
@@ -49,13 +56,13 @@ export class Census {
     quorum: number,
     lockKey: string,
     seams: () => Seams,
-    onFacts: (port: NodePort, facts: NodeFacts) => void,
+    events: CensusEvents,
   ) {
     this.#ports = ports
     this.#quorum = quorum
     this.#lockKey = lockKey
     this.#seams = seams
-    this.#onFacts = onFacts
+    this.#events = events
     const unknown = { facts: null, refusal: null, isAsking: false }
     this.#entries = ports.map(() => ({ ...unknown, askedAtMs: Number.NEGATIVE_INFINITY }))
   }
@@ -108,6 +115,7 @@ export class Census {
       (texts) => this.#onTold(port, entry, factsOf(texts)),
       (error: LockError) => {
         entry.refusal = error
+        this.#events.onRefused(port, error)
       },
     )
     const before = this.#learning ?? Promise.resolve()
@@ -122,7 +130,8 @@ export class Census {
   #onTold(port: NodePort, entry: Entry, facts: NodeFacts): void {
     entry.facts = facts
     this.#compare()
-    this.#onFacts(port, facts)
+    this.#events.onFacts(port, facts)
+    if (entry.refusal !== null) this.#events.onRefused(port, entry.refusal)
   }
 
   #compare(): void {

@@ -36,7 +36,7 @@ import { Attempts, TOMBSTONE_MS_MIN } from '../../wire/attempts.ts'
 import { type LockKeys, markerKey, RedisKeys } from '../../wire/keys.ts'
 import { Metadata, padToken } from '../../wire/value.ts'
 import { Admission } from './admission.ts'
-import { factWarnings, silenceWarning } from './advice.ts'
+import { factWarnings, refusalWarning, silenceWarning } from './advice.ts'
 import { Attempt, type AttemptEnds, type Question } from './attempt.ts'
 import { Census, type NodeFacts } from './census.ts'
 import { Endings, unknownOwner } from './ending.ts'
@@ -128,9 +128,11 @@ class RedlockBackend implements Backend, Voters {
     const names = given.map(({ name }) => name)
     const rules = { keyPrefix, setId: setIdOf(names), names, maxTtlMs, onEmpty, isForced: false }
     this.admission = new Admission(now, this.ports, rules)
-    this.#census = new Census(this.ports, this.quorum, this.#keys.lock(''), now, (port, facts) =>
-      this.#onFacts(port, facts),
-    )
+    this.#census = new Census(this.ports, this.quorum, this.#keys.lock(''), now, {
+      onFacts: (port, facts) => this.#onFacts(port, facts),
+      onRefused: (port, refusal) =>
+        this.#warnOf(`refused ${port.name}`, refusalWarning(port.name, refusal)),
+    })
     this.#endings = new Endings(this, this.#attempts, this.#holdings)
     this.#looking = new RedlockLooking(this, this.#keys)
     this.#wakeUps = new NodeWakeUps(this.ports, this.#keys, now)
