@@ -55,6 +55,24 @@ export const NODE_SIDE: Readonly<Record<string, NodeSide>> = {
     seed: 1,
     as: 'noTTLOnRedlock',
   },
+  'the recorded token is raised for whoever asks': {
+    scenario: 'wallback',
+    world: 'redlock3',
+    seed: 7,
+    as: 'raiseUncond',
+  },
+  'a node is granted without its tombstone being seen': {
+    scenario: 'nominal',
+    world: 'redlock3',
+    seed: 1,
+  },
+  'a node repeats the grant to whoever asks': { scenario: 'nominal', world: 'redlock3', seed: 1 },
+  'a node brings back what is over': {
+    scenario: 'nominal',
+    world: 'redlock3',
+    seed: 3,
+    as: 'extendResurrectOnRedlock',
+  },
   'a cancel takes a counter back': {
     scenario: 'hunt',
     world: 'redlock3',
