@@ -15,8 +15,8 @@ const stand = standOnRedlock()
 const NAMES = ['ioredis 6', 'node-redis 6'] as const
 const TIMEOUT_OPTIONS = { 'ioredis 6': 'socketTimeout', 'node-redis 6': 'socket.socketTimeout' }
 const NODE_TIMEOUT_MS = 2000
-/** Whoever waits for a node that is away takes at least the time above. */
-const SOON_MS = 1000
+/** Whoever waits for a node that is away takes about the time above. */
+const SOON_MS = 1400
 const TTL_MS = 3000
 const TTL = { ttlMs: TTL_MS } as const
 const OPTIONS = { nodeTimeoutMs: NODE_TIMEOUT_MS, maxTtlMs: TTL_MS } as const
@@ -42,15 +42,14 @@ async function stepsMs(locks: Locks, lockName: string): Promise<Record<Step, num
 }
 
 /**
- * Medians, because other load makes single ones slow. Of three: a node with eight requests unanswered
- * is not asked any more, which would hide whether somebody waits for it.
+ * The slowest of a few rounds. The first of them tells most: after some more a node has so many requests
+ * unanswered that it is not asked any more, which would hide whether somebody waits for it.
  */
-async function medians(locks: Locks, title: string): Promise<Record<Step, number>> {
+async function slowest(locks: Locks, title: string): Promise<Record<Step, number>> {
   const rounds: Record<Step, number>[] = []
   for (let round = 0; round < 3; round++) rounds.push(await stepsMs(locks, `${title} ${round}`))
-  const median = (step: Step): number =>
-    rounds.map((times) => times[step]).sort((a, b) => a - b)[1] ?? 0
-  return { acquire: median('acquire'), renew: median('renew'), release: median('release') }
+  const most = (step: Step): number => Math.max(...rounds.map((times) => times[step]))
+  return { acquire: most('acquire'), renew: most('renew'), release: most('release') }
 }
 
 function expectSoon(times: Record<Step, number>): void {
@@ -98,7 +97,7 @@ describe('one node of three', () => {
       programs.map(async ({ name, locks, warnings }) => {
         const first = await stepsMs(locks, `${name} first`)
         expect(first.acquire).toBeLessThan(2 * NODE_TIMEOUT_MS)
-        expectSoon(await medians(locks, name))
+        expectSoon(await slowest(locks, name))
         const option = TIMEOUT_OPTIONS[name]
         const silent = warnings.filter((warning) => warning.option === option)
         expect(silent).toHaveLength(1)
@@ -125,7 +124,7 @@ describe('one node of three', () => {
       await Promise.all(
         programs.map(async ({ name, locks }) => {
           await stepsMs(locks, `${name} first`)
-          expectSoon(await medians(locks, name))
+          expectSoon(await slowest(locks, name))
         }),
       )
     } finally {
@@ -143,7 +142,7 @@ describe('one node of three', () => {
       await Promise.all(
         programs.map(async ({ name, locks }) => {
           await stepsMs(locks, `${name} first`)
-          expectSoon(await medians(locks, name))
+          expectSoon(await slowest(locks, name))
         }),
       )
       await stand.servers[2]?.restart()
