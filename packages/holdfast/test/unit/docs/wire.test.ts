@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest'
+import { parseMarker } from '../../../src/backends/redlock/marker.ts'
 import { ddl } from '../../../src/backends/sqlite/schema.ts'
 import type { RedisScript } from '../../../src/clients/redis.ts'
 import { ddlOf } from '../../../src/guards/postgres/schema.ts'
@@ -36,8 +37,8 @@ it('the tables of a lock file are those that the backend makes', () => {
 })
 
 /** Each script by its constant, with what it takes and answers as an indented block. */
-async function headers(): Promise<string[]> {
-  const folder = 'packages/holdfast/src/backends/redis/scripts/'
+async function headers(backend: 'redis' | 'redlock'): Promise<string[]> {
+  const folder = `packages/holdfast/src/backends/${backend}/scripts/`
   const paths = readRepository().map(({ path }) => path)
   const found: string[] = []
   for (const path of paths.filter((one) => one.startsWith(folder))) {
@@ -56,8 +57,27 @@ async function headers(): Promise<string[]> {
 
 // The accident: a script reads one more key, and the page still has the old one.
 it('the headers of the scripts are those of the sources', async () => {
-  const found = await headers()
-  expect(found.length).toBeGreaterThan(12)
-  const section = page.text.slice(page.text.indexOf('\n`ACQUIRE`') + 1)
-  expect(section).toBe(found.join('\n'))
+  const ofRedis = await headers('redis')
+  const ofRedlock = await headers('redlock')
+  expect(ofRedis.length).toBeGreaterThan(12)
+  expect(ofRedlock.length).toBeGreaterThan(18)
+  const [own = '', nodes = ''] = page.text.split("\n## Scripts of a Redlock's nodes\n")
+  const listed = (text: string): string => text.slice(text.indexOf('\n`ACQUIRE`') + 1)
+  expect(listed(own)).toBe(ofRedis.join('\n'))
+  expect(listed(nodes)).toBe(ofRedlock.join('\n'))
+})
+
+it('the marker of a node is laid out as it is read', () => {
+  const [shown = ''] = /^ {4}hfm1:.+$/m.exec(page.text) ?? []
+  const widths = [...shown.matchAll(/(\d+)(?: digits)?>/g)].map(([, width]) => Number(width))
+  const markerOf = (all: readonly number[]): string => {
+    const fields = all.map((width, at) => (at < 2 ? 'i' : '0').repeat(width))
+    return ['hfm1', 'v', ...fields, 'a,b,c'].join(':')
+  }
+  expect(widths).toHaveLength(5)
+  expect(parseMarker(markerOf(widths))).toMatchObject({ state: 'voting', names: ['a', 'b', 'c'] })
+  for (const at of widths.keys()) {
+    const wrong = widths.map((width, place) => (place === at ? width + 1 : width))
+    expect(parseMarker(markerOf(wrong))).toBeNull()
+  }
 })
