@@ -21,7 +21,14 @@ const MUTANT_SCHEDULES_DEFAULT = 500
 const SEED_MAX = 2 ** 31 - 1
 const JOBS_MAX = 64
 
-const TOO_RARE: ReadonlySet<string> = new Set(['ackAnyOwner', 'repairEarly'])
+const TOO_RARE: ReadonlySet<string> = new Set([
+  'ackAnyOwner',
+  'admitOnOthersWait',
+  'admitWithoutInc',
+  'repairEarly',
+  'repairNoWait',
+  'repairReadOne',
+])
 
 const USAGE = `usage: npm run -s sim -- [options]
   --schedules n  how many, 1 to ${SEED_MAX}; ${SCHEDULES_DEFAULT}, or ${MUTANT_SCHEDULES_DEFAULT} at most for each mutant
