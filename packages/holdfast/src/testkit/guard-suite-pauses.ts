@@ -3,7 +3,7 @@ import { deepStrictEqual, ok, rejects, strictEqual } from 'node:assert/strict'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Fenced } from '../core/backend.ts'
 import { monotonicMs } from '../core/clock.ts'
-import { GuardBusyError, LeaseLostError } from '../core/errors.ts'
+import { GuardBusyError, LeaseLostError, OutcomeUnknownError } from '../core/errors.ts'
 import {
   fenced,
   type GuardCheck,
@@ -89,7 +89,11 @@ export function testPauses<Tx>(check: GuardCheck<Tx>): void {
     await nextHolder(store)
     wakesUp.open()
     const settled = await paused
-    ok(settled.status === 'rejected' && settled.reason instanceof GuardBusyError, told(settled))
+    ok(settled.status === 'rejected', told(settled))
+    const { reason } = settled
+    // A driver that keeps the server's words to itself may send COMMIT into the end of the connection.
+    // The record has the next holder's token by then, and does not tell.
+    ok(reason instanceof GuardBusyError || reason instanceof OutcomeUnknownError, told(settled))
     deepStrictEqual(await store.ours.entries(lockName), ['next'])
   })
 

@@ -168,29 +168,16 @@ async function commitFailed<Tx, T>(
     throw explain(run, error, true, true)
   }
   session.destroy()
+  // The work went on in the moment in which the server cut it as idle: it has not seen the COMMIT.
+  if (state === '25P03') throw explain(run, error, false, true)
   const outcome = await settle(parts, call.claim, claimed.seq, limitMs)
   if (outcome === 'committed') return { value }
-  if (outcome === 'not-committed') throw endedAtCommit(run, error)
+  if (outcome === 'not-committed') throw unavailable(error, 'the connection was lost at COMMIT')
   throw new OutcomeUnknownError(
     `the answer to COMMIT was lost, and the guard's record of "${call.claim.resource}" does not ` +
       'tell whether it was applied',
     { cause: error },
   )
-}
-
-/**
- * Nothing was applied. A server that cut the transaction at a time-out may be heard of only now, when
- * the work went on in the same moment.
- */
-function endedAtCommit<Tx>({ call, parts, beganAtMs, limitMs }: Run<Tx>, error: unknown): unknown {
-  const slackMs = slackOf(limitMs)
-  const lost = call.bound.loss(slackMs)
-  if (lost !== null) return lost.error
-  const isPastLimit = parts.seams.nowMs() - beganAtMs >= limitMs - slackMs
-  if (isPastLimit || sqlState(error) === '25P03') {
-    return new GuardBusyError(call.claim.resource, endedAfter(limitMs), { cause: error })
-  }
-  return unavailable(error, 'the connection was lost at COMMIT')
 }
 
 /** Two clocks that differ by 1 % at most, and time-outs in whole milliseconds. */
