@@ -36,8 +36,13 @@ const OTHER_NODE_TESTS_WITH_SERVERS = [
   'packages/holdfast/test/conformance/redis.test',
   'packages/holdfast/test/conformance/postgres-guard.test',
 ]
-/** Simulated or searched, so the same under each; and the dearest of the files that need no server. */
-const NOT_UNDER_OTHER_NODES = 'packages/holdfast/test/unit/sim/{model,mutants}.test.ts'
+/** Simulated, searched, or about texts, so the same under each; and the dearest that need no server. */
+const NOT_UNDER_OTHER_NODES = [
+  'packages/holdfast/test/unit/sim/**',
+  'packages/holdfast/test/unit/tidy/**',
+  'packages/holdfast/test/unit/docs/**',
+  'packages/holdfast/test/unit/redlock/admission-table.test.ts',
+]
 /** Need no server, so they are what is left when there is none; of the other projects only these files. */
 const SERVERLESS_PROJECTS = ['unit', 'package', 'scripts']
 const SERVERLESS_TESTS = [
@@ -146,7 +151,7 @@ async function runUnderOtherNode(prepared, { major, root, env, lacksServers, isS
     name: `node${major}`,
     root,
     env: { ...env, PATH: path, ...(sqlite && { HOLDFAST_BETTER_SQLITE3: sqlite }) },
-    args: [...tests, '--exclude', NOT_UNDER_OTHER_NODES],
+    args: [...tests, ...NOT_UNDER_OTHER_NODES.flatMap((pattern) => ['--exclude', pattern])],
     node: join(bin, 'node'),
   })
   const isFailure = isStrict && lack !== undefined && !(lack instanceof NotToBeHadError)

@@ -112,7 +112,8 @@ describe('a transaction of postgres.js whose connection has ended', () => {
     for (let round = 0; round < 3; round++) {
       const run = guard.transaction(fenced(name, 5n), async (tx) => {
         await append(tx, name, 'never')
-        await new Promise((resolve) => setTimeout(resolve, 400))
+        // Long after the time-out: a busy server takes its time to close what it has ended.
+        await new Promise((resolve) => setTimeout(resolve, 2000))
         return round === 1 ? 'swallowed' : append(tx, name, 'never')
       })
       expect(codeOf(await outcome(run))).toBe('GUARD_BUSY')
