@@ -20,20 +20,28 @@ const alias = [
 /** Real servers need time to start on a busy machine; a hang is found by this bound, not by luck. */
 const slow = { testTimeout: 60_000, hookTimeout: 120_000 }
 
+/** The default, one less than there are cores, would leave one on a small machine. */
+const WORKERS = Math.max(3, availableParallelism() - 1)
+
+/**
+ * Tests that wait for a server for most of their time, and those of one process, which fill the gaps:
+ * with three files at a time two cores were idle for half of it. They run before the others, which
+ * need the cores for programs that they start.
+ */
+const waiting = { ...slow, maxWorkers: WORKERS + 2, sequence: { groupOrder: 0 } }
+const working = { sequence: { groupOrder: 1 } }
+
 export default defineConfig({
   test: {
-    // Most of a test's time is spent waiting for a server: with two at a time, two cores are idle for a
-    // third to a half of it. The default, one less than there are cores, would leave one on a small machine.
-    maxWorkers: Math.max(3, availableParallelism() - 1),
+    maxWorkers: WORKERS,
     projects: [
       {
         resolve: { alias },
         test: {
           name: 'unit',
           include: ['packages/holdfast/test/unit/**/*.test.ts'],
-          testTimeout: 30_000,
-          // One of its files compiles the library first.
-          hookTimeout: 120_000,
+          // One of its files compiles the library first, in a hook.
+          ...waiting,
         },
       },
       {
@@ -41,20 +49,25 @@ export default defineConfig({
         test: {
           name: 'conformance',
           include: ['packages/holdfast/test/conformance/**/*.test.ts'],
-          ...slow,
+          ...waiting,
         },
       },
       {
         resolve: { alias },
-        test: { name: 'faults', include: ['packages/holdfast/test/faults/**/*.test.ts'], ...slow },
+        test: {
+          name: 'faults',
+          include: ['packages/holdfast/test/faults/**/*.test.ts'],
+          ...waiting,
+        },
       },
       {
         resolve: { alias },
-        test: { name: 'docs', include: ['packages/holdfast/test/docs/**/*.test.ts'], ...slow },
+        test: { name: 'docs', include: ['packages/holdfast/test/docs/**/*.test.ts'], ...waiting },
       },
       {
         test: {
           name: 'package',
+          ...working,
           include: ['packages/*/test/package/**/*.test.ts'],
           globalSetup: ['packages/holdfast/test/package/tarballs.setup.ts'],
           testTimeout: 300_000,
@@ -62,15 +75,21 @@ export default defineConfig({
         },
       },
       {
-        test: { name: 'servers', include: ['packages/cli/test/servers/**/*.test.ts'], ...slow },
+        test: {
+          name: 'servers',
+          include: ['packages/cli/test/servers/**/*.test.ts'],
+          ...slow,
+          ...working,
+        },
       },
       {
-        test: { name: 'scripts', include: ['scripts/test/**/*.test.mjs'], ...slow },
+        test: { name: 'scripts', include: ['scripts/test/**/*.test.mjs'], ...slow, ...working },
       },
       {
         resolve: { alias },
         test: {
           name: 'bench',
+          ...working,
           include: ['bench/test/**/*.test.ts'],
           testTimeout: 300_000,
           hookTimeout: 120_000,
@@ -79,6 +98,7 @@ export default defineConfig({
       {
         test: {
           name: 'lab',
+          ...working,
           include: ['packages/cli/test/{lab,redlock}/**/*.test.ts'],
           testTimeout: 300_000,
           hookTimeout: 120_000,
