@@ -33,7 +33,8 @@ const OTHER_NODE_TESTS = [
   'packages/holdfast/test/package/node-test',
 ]
 const OTHER_NODE_TESTS_WITH_SERVERS = [
-  'packages/holdfast/test/conformance/redis.test',
+  // The suite by one client of each family.
+  'packages/holdfast/test/conformance/redis-proxied.test',
   'packages/holdfast/test/conformance/postgres-guard.test',
 ]
 /** Simulated, searched, or about texts, so the same under each; and the dearest that need no server. */
