@@ -1,5 +1,6 @@
 /** What publint and attw, two judges of published packages, say of the tarballs. */
-import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { spawnSync } from 'node:child_process'
+import { closeSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { broken, emptyFolder, packedTarballs, ROOT, runNode } from './folders.ts'
@@ -17,10 +18,15 @@ async function publint(tarball: string): Promise<string | null> {
 
 /** As it says it in JSON: which problems each entry has, under ESM resolution. */
 async function attw(tarball: string): Promise<string[] | null> {
-  const args = [tarball, '--profile', 'esm-only', '--format', 'json']
-  const { code, output } = await runNode(emptyFolder(), ATTW, ...args)
-  if (code === 0) return null
-  const { problems } = JSON.parse(output) as { problems?: Record<string, unknown[]> }
+  const args = [ATTW, tarball, '--profile', 'esm-only', '--format', 'json']
+  // It ends before a pipe has taken all that it says; a file takes it at once.
+  const path = join(emptyFolder(), 'said.json')
+  const file = openSync(path, 'w')
+  const { status } = spawnSync(process.execPath, args, { stdio: ['ignore', file, 'ignore'] })
+  closeSync(file)
+  if (status === 0) return null
+  const said = readFileSync(path, 'utf8')
+  const { problems } = JSON.parse(said) as { problems?: Record<string, unknown[]> }
   return Object.keys(problems ?? { 'no answer': [] })
 }
 
