@@ -2,18 +2,15 @@ import { afterAll, beforeAll, describe, it } from 'vitest'
 import { testBackend } from '../../src/testkit/backend-suite.ts'
 import { type RedlockPairs, startRedlockPairs } from './redlock-clients.ts'
 
-/** Whatever a client's version changes, the suite of one Redis has met already, by the same calls. */
-const LANES: readonly (readonly [nodeCount: number, clients: readonly string[]])[] = [
-  [1, ['ioredis 6']],
-  [3, ['ioredis 6', 'node-redis 6']],
-]
+// Whatever a client's version changes, the suite of one Redis has met already, by the same calls.
+const LANES = { 1: ['ioredis 6'], 3: ['ioredis 6', 'node-redis 6'] }
 
-for (const [nodeCount, clients] of LANES) {
+for (const [nodeCount, clients] of Object.entries(LANES)) {
   describe(`${nodeCount} nodes`, () => {
     let pairs: RedlockPairs
 
     beforeAll(async () => {
-      pairs = await startRedlockPairs(nodeCount)
+      pairs = await startRedlockPairs(Number(nodeCount))
     })
 
     afterAll(() => pairs.stop())

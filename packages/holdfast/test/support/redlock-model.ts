@@ -42,6 +42,12 @@ export class ModelLine {
     this.#replies.picks = new Set()
   }
 
+  /** The requests that were kept back arrive now; replies stay away. */
+  letRequestsGo(): void {
+    this.#requests.picks = new Set()
+    for (const go of this.#requests.kept.splice(0)) go()
+  }
+
   /** What was kept back comes now, in its order, and nothing more is kept. */
   letGo(): void {
     this.open()

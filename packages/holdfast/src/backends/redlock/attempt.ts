@@ -116,7 +116,7 @@ export class Attempt extends Round<AcquireResult> {
   #own(node: number, token: bigint | null, request: NodeRequest, lifeMs: number): NodeState {
     assert(token !== null, 'a grant comes with a token')
     const share = this.#share(node)
-    share.token = token
+    share.tells(token, this.voters.seams().nowMs())
     share.lives(request.sentAtMs, request.sentAtMs + lifeMs)
     if (this.#held.phase === 'over') {
       // A release that was sent behind the acquire says itself whether it found it.

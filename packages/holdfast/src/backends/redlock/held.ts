@@ -7,6 +7,8 @@ import type { LockKeys } from '../../wire/keys.ts'
 export class Share {
   /** Recorded there, as last told; null: nothing of ours is known to be there. */
   token: bigint | null = null
+  /** When that was told, on our clock. */
+  #toldAtMs: number = Number.NEGATIVE_INFINITY
   /** How long the entry lives at least, on our clock: from before a request left. */
   untilMs: number = Number.NEGATIVE_INFINITY
   /** R9. Only what was sent after this counts: the node has said that it is not ours. */
@@ -32,6 +34,19 @@ export class Share {
   /** @param sentAtMs Of the request whose answer says that the entry lives until `untilMs`. */
   lives(sentAtMs: number, untilMs: number): void {
     if (sentAtMs > this.barrierMs && untilMs > this.untilMs) this.untilMs = untilMs
+  }
+
+  tells(token: bigint, nowMs: number): void {
+    this.token = token
+    this.#toldAtMs = nowMs
+  }
+
+  /**
+   * Nothing of ours was there when a request of then was done. What is unanswered, or was answered
+   * since, may have been done after it: requests of other connections come in any order.
+   */
+  isMissed(sentAtMs: number): void {
+    if (this.unanswered === 0 && sentAtMs > this.#toldAtMs) this.token = null
   }
 
   takenBack(): void {

@@ -70,12 +70,12 @@ export class Renewal extends Round<RenewResult> {
     if (kind === 'ok') {
       // E1. What was sent before the node said otherwise is an old answer.
       if (sentAtMs <= share.barrierMs) return 'no'
-      share.token ??= this.#held.token
+      if (share.token === null) share.tells(this.#held.token, this.voters.seams().nowMs())
       share.lives(sentAtMs, sentAtMs + this.#ttlMs)
       return 'yes'
     }
     const refusal = refusalIn(texts)
-    if (refusal === null) return this.#notOurs(node, kind)
+    if (refusal === null) return this.#notOurs(node, kind, sentAtMs)
     const port = this.voters.ports[node]
     assert(port !== undefined, 'an answer comes from a node')
     if (refusal.kind !== 'too-long') this.#ended(share, 'expired')
@@ -84,11 +84,11 @@ export class Renewal extends Round<RenewResult> {
     return 'failed'
   }
 
-  #notOurs(node: number, kind: string): NodeState {
+  #notOurs(node: number, kind: string, sentAtMs: number): NodeState {
     const share = this.#share(node)
     const isFree = kind === 'free' || kind === 'resting'
     this.#ended(share, isFree ? 'expired' : kind === 'revoked' ? 'revoked' : 'superseded')
-    if (share.unanswered === 0) share.token = null
+    share.isMissed(sentAtMs)
     if (kind === 'free') {
       this.#missing.add(node)
       if (this.isSettled) this.#repair()
@@ -178,7 +178,7 @@ export class Renewal extends Round<RenewResult> {
         share.unanswered -= 1
         const [kind = ''] = textsOf(reply)
         if (kind !== 'ok' && kind !== 'again') return
-        share.token = this.#held.token
+        share.tells(this.#held.token, this.voters.seams().nowMs())
         if (kind === 'ok') share.lives(sentAtMs, sentAtMs + this.#ttlMs)
         if (this.#held.phase === 'over') this.#ends.undoLate(this.#held, node)
       },

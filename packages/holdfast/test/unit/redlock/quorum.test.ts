@@ -6,6 +6,7 @@ import { EXTEND } from '../../../src/backends/redlock/scripts/extend.ts'
 import { PROBE } from '../../../src/backends/redlock/scripts/probe.ts'
 import { RAISE_RECORDED } from '../../../src/backends/redlock/scripts/raise.ts'
 import { RELEASE } from '../../../src/backends/redlock/scripts/release.ts'
+import { REPAIR } from '../../../src/backends/redlock/scripts/repair.ts'
 import { createLocks } from '../../../src/lock/lock.ts'
 import { RedisKeys } from '../../../src/wire/keys.ts'
 import { NODE_TIMEOUT_MS, openModel, type RedlockModel } from '../../support/redlock-model.ts'
@@ -152,6 +153,53 @@ describe('a renewal', () => {
     loseEntry(model, 'k', 2)
     const third = await model.settled(backend.renew(grant, TTL_MS))
     expect(third).toEqual({ kind: 'lost', reason: 'expired' })
+  })
+})
+
+describe('a lease that is given back', () => {
+  // Requests that go by two connections overtake each other, and their answers do so again.
+  it('goes on a node whose grant came behind a renewal, whose "free" was answered last', async () => {
+    const model = await openModel(3)
+    const { lines, clock, backend } = model
+    lines[0]?.holdRequests(ACQUIRE)
+    for (const place of [0, 1]) lines[place]?.holdReplies(EXTEND)
+    const grant = await model.granted('k', 'o')
+    const renewing = model.settled(backend.renew(grant, TTL_MS))
+    await clock.advance(1)
+    expect(lines[0]?.count(EXTEND)).toBe(1)
+    lines[0]?.letRequestsGo()
+    await clock.advance(1)
+    expect(model.values('k')[0]).toContain('hf1:o')
+    lines[0]?.letGo()
+    // No quorum has confirmed the renewal, so that nothing is repaired.
+    await clock.advance(1)
+    expect(await model.settled(backend.release(grant, 0))).toBe('released')
+    await expect(renewing).resolves.toMatchObject({ kind: 'lost' })
+    await clock.advance(10)
+    expect(model.values('k')).toEqual([null, null, null])
+  })
+
+  it('goes on a node that was repaired behind a renewal, whose "free" was answered last', async () => {
+    const model = await openModel(3)
+    const { lines, clock, backend } = model
+    const grant = await model.granted('k', 'o')
+    await clock.advance(1)
+    loseEntry(model, 'k', 0)
+    lines[0]?.holdRequests(REPAIR)
+    expect((await model.settled(backend.renew(grant, TTL_MS))).kind).toBe('renewed')
+    for (const place of [0, 1]) lines[place]?.holdReplies(EXTEND)
+    const renewing = model.settled(backend.renew(grant, TTL_MS))
+    await clock.advance(1)
+    expect(lines[0]?.count(EXTEND)).toBe(2)
+    lines[0]?.letRequestsGo()
+    await clock.advance(1)
+    expect(model.values('k')[0]).toContain('hf1:o')
+    lines[0]?.letGo()
+    await clock.advance(1)
+    expect(await model.settled(backend.release(grant, 0))).toBe('released')
+    await expect(renewing).resolves.toMatchObject({ kind: 'lost' })
+    await clock.advance(10)
+    expect(model.values('k')).toEqual([null, null, null])
   })
 })
 
