@@ -9,6 +9,8 @@ import type { Lease } from '../core/lease.ts'
 import type { HeldRecord, History } from './history.ts'
 import type { Process } from './process.ts'
 
+/** The boot clock has a grain of 10 ms at either end, and 20 ms more than the monotonic one are no sleep to it. */
+const UNSEEN_SLEEP_MS = 30
 /** A lease that has not noticed its end by then, its process running, is asked. */
 const PATIENCE_MS = 60
 
@@ -17,6 +19,8 @@ interface Watched {
   readonly signal: AbortSignal
   readonly process: Process
   readonly record: HeldRecord
+  /** What its machine had slept by the last look. */
+  sleptMs: number
   isOver: boolean
 }
 
@@ -51,7 +55,8 @@ export class Observer {
     this.#history.held.push(record)
     this.#history.holders.add(lease.owner)
     this.#nameOf(lease.lockName).held.add(record)
-    this.#watched.push({ lease, signal: lease.signal, process, record, isOver: false })
+    const { sleptMs } = process
+    this.#watched.push({ lease, signal: lease.signal, process, record, sleptMs, isOver: false })
     return record
   }
 
@@ -107,6 +112,7 @@ export class Observer {
 
   #look(watched: Watched, nowMs: number): void {
     const { lease, signal, process, record } = watched
+    this.#noteSleep(watched, nowMs)
     if (watched.isOver) {
       if (lease.isHeld) record.isRevived = true
       return
@@ -128,6 +134,15 @@ export class Observer {
     this.#noteLate(watched, nowMs)
     watched.isOver = true
     if (lease.isHeld) record.isRevived = true
+  }
+
+  /** A sleep that a lease may not see moves its end, by its own clock, and is no revival. */
+  #noteSleep(watched: Watched, nowMs: number): void {
+    const { process, record } = watched
+    const sleptMs = process.sleptMs - watched.sleptMs
+    watched.sleptMs = process.sleptMs
+    const wasValid = nowMs - sleptMs < record.validUntilMs
+    if (wasValid && sleptMs < UNSEEN_SLEEP_MS) record.validUntilMs += sleptMs
   }
 
   /** A sleep of the machine moves timers by as long as it took: then only `assertValid` is right. */

@@ -63,6 +63,11 @@ export class Process {
     return this.#runningMs() - this.#sleptUntilNowMs() * this.rate + this.#monotonicStepMs
   }
 
+  /** How long its machine has slept so far. True milliseconds. */
+  get sleptMs(): number {
+    return this.#sleptUntilNowMs()
+  }
+
   get isAwake(): boolean {
     return !this.isDead && this.scheduler.nowMs >= this.#awakeAtMs
   }

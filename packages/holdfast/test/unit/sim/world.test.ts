@@ -116,6 +116,16 @@ function seedsOf(name: ScenarioName, world: WorldName, count: number): number[] 
   return seeds
 }
 
+// What each of them had found: a node whose grant was hidden by a late answer; and, in the observer,
+// a sleep of 5 ms that the lease rightly did not see.
+it.each<[ScenarioName, number]>([
+  ['lossless', 1797],
+  ['clocks', 10992],
+])('a schedule that broke something once breaks nothing: %s, seed %i', async (scenario, seed) => {
+  const { violations } = await simulate({ scenario, seed, schedules: 1 })
+  expect(violations).toEqual([])
+})
+
 it('200 schedules break nothing, and leases are held in them', {
   timeout: PATIENCE_MS,
 }, async () => {
