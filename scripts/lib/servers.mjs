@@ -3,6 +3,7 @@
  *
  *     <cache>/unpacked/<release>/redis/       what `dpkg-deb -x` gave: usr/bin, usr/lib, ...
  *     <cache>/unpacked/<release>/postgres/
+ *     <cache>/unpacked/<release>/etcd/
  *     <cache>/servers.json                    {servers: {redis: {folder, libraryPath}}, missing: {}}
  *
  * A folder is unpacked under another name and renamed when it is whole, so an interrupted unpack
@@ -45,6 +46,13 @@ const KINDS = {
     programs: ['postgres', 'initdb'],
     packages: ['postgresql'],
     folders: (root) => postgresFolders(join(root, 'usr/lib/postgresql'), 'usr/lib/postgresql'),
+  },
+  etcd: {
+    title: 'etcd',
+    // The command line too: its locks are other people's locks, which ours must exclude.
+    programs: ['etcd', 'etcdctl'],
+    packages: ['etcd-server', 'etcd-client'],
+    folders: () => ['usr/bin'],
   },
 }
 

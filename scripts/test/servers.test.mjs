@@ -40,16 +40,17 @@ describe('servers', () => {
       missing: {
         redis: 'apt-get is not on this machine',
         postgres: 'apt-get is not on this machine',
+        etcd: 'apt-get is not on this machine',
       },
     })
-    expect(stderr.trim().split('\n')).toHaveLength(2)
+    expect(stderr.trim().split('\n')).toHaveLength(3)
     expect(stderr).toContain('redis-server is not on this machine and cannot be unpacked')
   })
 
   it('on the machine are taken as they are', async () => {
     const bin = join(cache, 'bin')
     mkdirSync(bin)
-    for (const program of ['redis-server', 'postgres', 'initdb']) {
+    for (const program of ['redis-server', 'postgres', 'initdb', 'etcd', 'etcdctl']) {
       writeFileSync(join(bin, program), '', { mode: 0o755 })
     }
 
@@ -57,7 +58,7 @@ describe('servers', () => {
 
     const programs = { folder: bin, libraryPath: '' }
     expect(JSON.parse(stdout)).toEqual({
-      servers: { redis: programs, postgres: programs },
+      servers: { redis: programs, postgres: programs, etcd: programs },
       missing: {},
     })
   })

@@ -14,6 +14,7 @@ const VERSIONS: Readonly<Record<ServerKind, { readonly program: string; readonly
   {
     redis: { program: 'redis-server', text: /v=([0-9.]+)/ },
     postgres: { program: 'postgres', text: /\(PostgreSQL\) ([0-9.]+)/ },
+    etcd: { program: 'etcd', text: /etcd Version: ([0-9.]+)/ },
   }
 
 export function thisMachine(): MachineInfo {

@@ -36,6 +36,7 @@ export interface ServersFound {
 const PROGRAMS: Readonly<Record<ServerKind, readonly string[]>> = {
   redis: ['redis-server'],
   postgres: ['postgres', 'initdb'],
+  etcd: ['etcd', 'etcdctl'],
 }
 
 /** @throws {MissingServerError} when it is nowhere. */

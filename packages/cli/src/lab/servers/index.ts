@@ -2,6 +2,8 @@
  * Private servers for the lab and the tests: each on a free port of 127.0.0.1, in a folder of its
  * own under the folder for temporary files, ended by process number.
  */
+import { type EtcdOptions, type EtcdServer, startEtcdServer } from './etcd.ts'
+import { type EtcdCluster, startEtcdMembers } from './etcd-cluster.ts'
 import { type PostgresOptions, type PostgresServer, startPostgresServer } from './postgres.ts'
 import { type RedisOptions, type RedisServer, startRedisServer } from './redis.ts'
 import { type RedisCluster, type RedisClusterOptions, startCluster } from './redis-cluster.ts'
@@ -13,6 +15,8 @@ import {
 import { createServerFolder, removeServerFolder, sweepDeadRuns } from './run-folder.ts'
 
 export { type ClockShim, makeClockShim, whyNoClockShim } from './clock-shim.ts'
+export type { EtcdOptions, EtcdServer } from './etcd.ts'
+export type { EtcdCluster } from './etcd-cluster.ts'
 export { findPrograms, type ServerPrograms } from './find-programs.ts'
 export { MissingServerError, type ServerKind } from './missing-server.ts'
 export type { PostgresOptions, PostgresServer } from './postgres.ts'
@@ -62,4 +66,16 @@ export async function startRedisSentinels(
 ): Promise<RedisSentinels> {
   await sweepOnce()
   return startSentinelGroup(options)
+}
+
+/** @throws {MissingServerError} before anything is started. */
+export async function startEtcd(options: EtcdOptions = {}): Promise<EtcdServer> {
+  await sweepOnce()
+  return startEtcdServer(options)
+}
+
+/** @throws {MissingServerError} before anything is started. */
+export async function startEtcdCluster(options: EtcdOptions = {}): Promise<EtcdCluster> {
+  await sweepOnce()
+  return startEtcdMembers(options)
 }

@@ -1,15 +1,17 @@
 /** Which servers the lab and the tests know how to start. */
-export type ServerKind = 'redis' | 'postgres'
+export type ServerKind = 'redis' | 'postgres' | 'etcd'
 
 /** What each kind is called where people look for it. */
 const SERVER_NAMES: Readonly<Record<ServerKind, string>> = {
   redis: 'redis-server',
   postgres: 'PostgreSQL',
+  etcd: 'etcd',
 }
 
 const PACKAGES: Readonly<Record<ServerKind, string>> = {
   redis: 'redis-server',
   postgres: 'postgresql',
+  etcd: 'etcd-server',
 }
 
 /** A server program is neither on this machine nor in the cache folder. Nothing was started. */
@@ -18,7 +20,7 @@ export class MissingServerError extends Error {
     this.prototype.name = 'MissingServerError'
   }
 
-  /** `redis-server` or `PostgreSQL`. */
+  /** `redis-server`, `PostgreSQL` or `etcd`. */
   readonly server: string
 
   /** @param reason Why the set-up could not get it either, if it tried. */

@@ -66,8 +66,9 @@ export class ServerStartError extends Error {
   constructor(name: string, what: string, log: string) {
     super(`${name} ${what}; the end of its log:\n${lastLines(log)}`)
     // Redis: "bind: Address already in use"; PostgreSQL: "could not bind IPv4 address ...:
-    // Address already in use". Both log in English because they run with LC_ALL=C.
-    this.isPortTaken = log.includes('Address already in use')
+    // Address already in use". Both log in English because they run with LC_ALL=C. etcd: "bind:
+    // address already in use".
+    this.isPortTaken = /address already in use/i.test(log)
   }
 }
 
