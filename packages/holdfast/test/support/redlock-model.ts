@@ -9,7 +9,8 @@ import { createVirtualClock, seamsOf, type VirtualClock } from '../../src/testki
 
 /** Null: whatever is sent. */
 type Picks = ReadonlySet<string> | null
-type Gate = { picks: Picks; readonly kept: (() => void)[] }
+type Kept = Readonly<{ go: () => void; fail: (error: Error) => void }>
+type Gate = { picks: Picks; readonly kept: Kept[] }
 
 /** What lies between the client and one node. Requests and replies may overtake each other. */
 export class ModelLine {
@@ -17,8 +18,10 @@ export class ModelLine {
   readonly arrived: string[] = []
   readonly #requests: Gate = { picks: new Set(), kept: [] }
   readonly #replies: Gate = { picks: new Set(), kept: [] }
+  #refused: Picks = new Set()
 
   readonly carry: Carry = async (deliver, call) => {
+    if (isPicked(this.#refused, call)) throw new Error(OFFLINE)
     await pass(this.#requests, call)
     if (call !== null) this.arrived.push(shaOf(call))
     const reply = deliver()
@@ -36,8 +39,14 @@ export class ModelLine {
     this.#replies.picks = picksOf(scripts)
   }
 
-  /** Nothing more is kept back; what was kept stays away until `letGo`. */
+  /** From now on the client does not send these scripts, or any, because it is not connected. */
+  refuse(...scripts: RedisScript[]): void {
+    this.#refused = picksOf(scripts)
+  }
+
+  /** Nothing more is kept back, or refused; what was kept stays away until `letGo`. */
   open(): void {
+    this.#refused = new Set()
     this.#requests.picks = new Set()
     this.#replies.picks = new Set()
   }
@@ -45,13 +54,20 @@ export class ModelLine {
   /** The requests that were kept back arrive now; replies stay away. */
   letRequestsGo(): void {
     this.#requests.picks = new Set()
-    for (const go of this.#requests.kept.splice(0)) go()
+    for (const { go } of this.#requests.kept.splice(0)) go()
+  }
+
+  /** The connection ends: what was kept back has no answer, and never gets one. */
+  fail(): void {
+    this.open()
+    const kept = [...this.#requests.kept.splice(0), ...this.#replies.kept.splice(0)]
+    for (const one of kept) one.fail(new Error(CLOSED))
   }
 
   /** What was kept back comes now, in its order, and nothing more is kept. */
   letGo(): void {
     this.open()
-    for (const go of [...this.#requests.kept.splice(0), ...this.#replies.kept.splice(0)]) go()
+    for (const { go } of [...this.#requests.kept.splice(0), ...this.#replies.kept.splice(0)]) go()
   }
 
   count(script: RedisScript): number {
@@ -68,9 +84,13 @@ function shaOf({ script }: ScriptCall): string {
   return script
 }
 
+function isPicked(picks: Picks, call: ScriptCall | null): boolean {
+  return call !== null && (picks === null || picks.has(call.script))
+}
+
 async function pass({ picks, kept }: Gate, call: ScriptCall | null): Promise<void> {
-  if (call === null || (picks !== null && !picks.has(call.script))) return
-  await new Promise<void>((resolve) => kept.push(resolve))
+  if (!isPicked(picks, call)) return
+  await new Promise<void>((go, fail) => kept.push({ go, fail }))
 }
 
 export interface RedlockModel {
@@ -87,6 +107,10 @@ export interface RedlockModel {
   values(lockName: string): (string | null)[]
   nowMs(node: number): number
 }
+
+/** As ioredis words them. */
+const OFFLINE = "Stream isn't writeable and enableOfflineQueue options is false"
+const CLOSED = 'Connection is closed.'
 
 const STEP_MS = 10
 const STEPS_MAX = 1000

@@ -47,7 +47,8 @@ export class Admission implements AdmissionPort {
       if (refusal.why === 'no-counter') this.#table.suspect(node)
       const inc = parseMarker(refusal.marker)?.inc
       const isExpected = refusal.why === 'waiting' && inc !== undefined
-      if (isExpected && this.#table.isNoted(node, inc)) return
+      const isUnderWay = this.#armed !== null || this.#running !== null
+      if (isExpected && isUnderWay && this.#table.isNoted(node, inc)) return
     }
     if (this.#running === null) this.#wakeWithin(this.#gapRestMs())
     else this.#isReported = true

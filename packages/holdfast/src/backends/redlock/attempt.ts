@@ -10,6 +10,9 @@
  * V4. A failed attempt is taken back on every node where it may be: released where it was granted,
  *     cancelled with a tombstone where there is no answer in time. While an answer is expected nothing
  *     is sent: most say that the name is held, and tombstones cost memory.
+ * V5. Nodes that may have forgotten locks are asked once more if they are let vote at once, as part of
+ *     the same attempt. An owner that was taken back anywhere asks for nothing again: what takes it back
+ *     may arrive late, and would take the next grant.
  */
 import type { RedisScript } from '../../clients/redis.ts'
 import { assert } from '../../core/assert.ts'
@@ -38,8 +41,11 @@ export type Question = Readonly<{ script: RedisScript; keys: string[]; args: str
 export interface AttemptEnds {
   /** Nothing was granted: whatever may be left is to be taken back. */
   giveUp(held: Held): void
-  /** Another attempt in place of one for which too few nodes voted; null: the error stands. */
-  again(error: LockError): Promise<AcquireResult> | null
+  /**
+   * Too few nodes voted. Whether those that may have forgotten locks should be asked once more; null:
+   * the error stands. Never rejects.
+   */
+  mayVoteNow(error: LockError): Promise<boolean> | null
   /** A grant that came after it was given up. */
   undoLate(held: Held, node: number): void
   /** A node told how it sees the key of the lock. */
@@ -59,8 +65,13 @@ export class Attempt extends Round<AcquireResult> {
   readonly #ends: AttemptEnds
   readonly #timeoutMs: number
   readonly #rivals: (Rival | null)[] = []
+  /** Nodes that said so of themselves. */
+  readonly #forgetful = new Set<number>()
   #raises = 0
   #raisesOut = 0
+  /** V5. */
+  #hasAskedAgain = false
+  #isWaiting = false
 
   constructor(voters: Voters, held: Held, question: Question, source: string, ends: AttemptEnds) {
     super(voters)
@@ -79,6 +90,10 @@ export class Attempt extends Round<AcquireResult> {
       this.blame(node, refusal)
       return null
     }
+    return this.#request(node)
+  }
+
+  #request(node: number): NodeRequest {
     const { script, keys, args } = this.#question
     const share = this.#share(node)
     share.unanswered += 1
@@ -105,7 +120,9 @@ export class Attempt extends Round<AcquireResult> {
     const port = this.voters.ports[node]
     assert(port !== undefined, 'an answer comes from a node')
     if (refusal !== null) {
-      share.ends(this.voters.seams().nowMs(), 'expired')
+      // Of an attempt there was nothing that could end.
+      if (this.#held.phase !== 'asking') share.ends(this.voters.seams().nowMs(), 'expired')
+      if (refusal.kind === 'amnesia') this.#forgetful.add(node)
       this.voters.admission.onRefusal(port, refusal)
       this.blame(node, causeOf(refusal, port.name))
     } else this.blame(node, failureOf([kind, first, second]))
@@ -157,7 +174,7 @@ export class Attempt extends Round<AcquireResult> {
     const pending = this.count('pending')
     const owned = this.#ownedCount()
     if (owned + pending < quorum) {
-      if (this.#raisesOut === 0) this.#fail()
+      if (this.#raisesOut === 0 && !this.#isWaiting) this.#fail()
       return
     }
     if (this.#raisesOut > 0 || agreeing + pending >= quorum) return
@@ -271,12 +288,30 @@ export class Attempt extends Round<AcquireResult> {
   #fail(): void {
     const isVoted = this.count('yes') + this.count('no') >= this.voters.quorum
     const votes = this.votes()
-    this.#giveUp()
-    if (isVoted) return this.resolve(this.#refusal(votes))
+    if (isVoted) {
+      this.#giveUp()
+      return this.resolve(this.#refusal(votes))
+    }
     const error = noQuorum(this.voters, this.#question.script.name, votes, false)
-    const again = this.#ends.again(error)
-    if (again === null) this.reject(error)
-    else this.resolve(again)
+    const mayVoteNow = this.#hasAskedAgain ? null : this.#ends.mayVoteNow(error)
+    if (mayVoteNow !== null) {
+      this.#hasAskedAgain = true
+      this.#isWaiting = true
+      mayVoteNow.then((mayAsk) => this.#askAgain(mayAsk))
+      return
+    }
+    this.#giveUp()
+    this.reject(error)
+  }
+
+  /** V5. */
+  #askAgain(mayAsk: boolean): void {
+    this.#isWaiting = false
+    if (this.isSettled) return
+    if (mayAsk && this.#held.phase === 'asking') {
+      for (const node of this.#forgetful) this.askAgain(node, this.#request(node))
+    }
+    this.judgeNow()
   }
 
   #giveUp(): void {

@@ -9,7 +9,7 @@ import type { Seams } from '../../core/seams.ts'
 import type { Attempts } from '../../wire/attempts.ts'
 import type { LockKeys } from '../../wire/keys.ts'
 import { ownerMark } from '../../wire/value.ts'
-import type { Held, Holdings } from './held.ts'
+import type { Held, Holdings, Share } from './held.ts'
 import { type Asker, NOBODY, NodeRequest } from './node-request.ts'
 import { CANCEL } from './scripts/cancel.ts'
 import { RELEASE, REST } from './scripts/release.ts'
@@ -50,6 +50,18 @@ export class Endings {
     }
   }
 
+  /**
+   * The holder may still be working, and what is left of its entries keeps others away meanwhile: it goes
+   * when the holder says that it has stopped. Only what may yet be written is kept from coming.
+   */
+  lost(held: Held): void {
+    held.phase = 'over'
+    this.#holdings.remove(held.owner)
+    for (const [node, share] of held.shares.entries()) {
+      if (share.unanswered > 0 && !share.isAwaited) this.undoLate(held, node)
+    }
+  }
+
   /** What an owner that is over got late, or may yet get. */
   undoLate(held: Held, node: number): void {
     const ended = endedOf(held)
@@ -82,9 +94,16 @@ export class Endings {
         if (held === null || share === undefined) return isYes ? 'yes' : 'no'
         // Sent by another connection than the acquire, it may have come first.
         if (isYes) share.takenBack()
-        else if (share.isEnding && share.wasLate) this.undoLate(held, node)
+        else this.#endedBefore(held, node, share)
         share.isEnding = false
         return isYes ? 'yes' : 'no'
+      },
+      // It may be told later, and before the acquire arrives.
+      failed: (node) => {
+        const share = held?.shares[node]
+        if (held === null || share === undefined) return
+        this.#endedBefore(held, node, share)
+        share.isEnding = false
       },
       isDecided: (survey) => released(survey) >= quorum || without(survey) > ports.length - quorum,
     })
@@ -93,6 +112,11 @@ export class Endings {
     if (without(survey) > ports.length - quorum) return this.#released(held, 'not-held')
     if (without(survey) + released(survey) >= quorum) return this.#released(held, 'released')
     throw noQuorum(this.#voters, 'release', survey.votes(), true)
+  }
+
+  /** The release found nothing; what was granted meanwhile came behind it. */
+  #endedBefore(held: Held, node: number, share: Share): void {
+    if (share.isEnding && share.wasLate) this.undoLate(held, node)
   }
 
   #releaseRequests(held: Held | null, ended: Ended, keepForMs: number): Poll['request'] {

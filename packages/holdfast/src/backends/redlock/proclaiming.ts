@@ -96,5 +96,6 @@ export async function raiseOn(voters: Voters, keys: string[], token: bigint): Pr
     isDecided: (asked) => asked.count('yes') >= voters.quorum,
   })
   await survey.result
-  if (survey.count('yes') < voters.quorum) throw noQuorum(voters, 'raise', survey.votes(), true)
+  if (survey.count('yes') >= voters.quorum) return
+  throw noQuorum(voters, 'raise', survey.votes(), survey.mayBeApplied())
 }

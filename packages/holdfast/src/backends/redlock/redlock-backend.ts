@@ -165,17 +165,12 @@ class RedlockBackend implements Backend, Voters {
     return started(() => {
       const sentAtMs = this.#seams.nowMs()
       const learning = this.#census.settled()
-      if (learning === null) return this.#acquire(request, sentAtMs, true)
-      return learning.then(() => this.#acquire(request, sentAtMs, true))
+      if (learning === null) return this.#acquire(request, sentAtMs)
+      return learning.then(() => this.#acquire(request, sentAtMs))
     })
   }
 
-  /** @param mayAskAgain Whether nodes that are let vote meanwhile are asked once more. */
-  #acquire(
-    request: AcquireRequest,
-    sentAtMs: number,
-    mayAskAgain: boolean,
-  ): Promise<AcquireResult> {
+  #acquire(request: AcquireRequest, sentAtMs: number): Promise<AcquireResult> {
     const { lockName, waits, waiter } = request
     const { held, args } = this.#begin(request, sentAtMs, request.lockDelayMs)
     const { lock, cancelStart, counter, want } = held.keys
@@ -185,22 +180,13 @@ class RedlockBackend implements Backend, Voters {
       keys.push(want)
       args.push(waiter)
     }
-    const again = (error: LockError): Promise<AcquireResult> | null =>
-      mayAskAgain ? this.#afterAdmission(request, sentAtMs, error) : null
-    return this.#attempt(held, { script: ACQUIRE, keys, args }, again)
+    return this.#attempt(held, { script: ACQUIRE, keys, args }, (error) => this.#admitted(error))
   }
 
   /** New nodes are let vote in a few round trips: the first of all callers need not fail for that. */
-  #afterAdmission(
-    request: AcquireRequest,
-    sentAtMs: number,
-    error: LockError,
-  ): Promise<AcquireResult> | null {
+  #admitted(error: LockError): Promise<boolean> | null {
     if (!isForgetful(error)) return null
-    return this.admission.settled().then(() => {
-      if (this.admission.explain([]) !== null) throw error
-      return this.#acquire(request, sentAtMs, false)
-    })
+    return this.admission.settled().then(() => this.admission.explain([]) === null)
   }
 
   async renew(grant: Grant, ttlMs: number): Promise<RenewResult> {
@@ -296,9 +282,14 @@ class RedlockBackend implements Backend, Voters {
     return { held, args: [String(ttlMs), setId, runId, floor, metadata] }
   }
 
-  #attempt(held: Held, question: Question, again: AttemptEnds['again']): Promise<AcquireResult> {
+  #attempt(
+    held: Held,
+    question: Question,
+    mayVoteNow: AttemptEnds['mayVoteNow'],
+  ): Promise<AcquireResult> {
     this.#holdings.add(held)
-    return new Attempt(this, held, question, this.#source, { ...this.#attemptEnds, again }).result
+    const ends = { ...this.#attemptEnds, mayVoteNow }
+    return new Attempt(this, held, question, this.#source, ends).result
   }
 
   /** A lease that this process did not acquire, or has given up: the nodes tell. */

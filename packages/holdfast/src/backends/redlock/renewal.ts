@@ -25,8 +25,8 @@ import { noQuorum, timeoutOf, type Voters } from './voters.ts'
 const TIMEOUT_SHARE = 0.8
 
 export interface RenewalEnds {
-  /** The lease is over: whatever is left of it is to be taken back. */
-  giveUp(held: Held): void
+  /** The lease is over, against the will of its holder. */
+  lost(held: Held): void
   /** A repair that came after the lease was over. */
   undoLate(held: Held, node: number): void
 }
@@ -113,9 +113,7 @@ export class Renewal extends Round<RenewResult> {
     if (this.#isLost()) return this.#lose(false)
     if (this.count('pending') > 0) return
     if (this.count('yes') + this.count('no') >= quorum) return this.resolve(this.#renewed())
-    const causes = this.votes().map(({ cause }) => cause)
-    const mayBeApplied = causes.some((cause) => !(cause instanceof BackendUnavailableError))
-    this.reject(noQuorum(this.voters, 'renewal', this.votes(), mayBeApplied))
+    this.reject(noQuorum(this.voters, 'renewal', this.votes(), this.mayBeApplied()))
   }
 
   /** E2. A node that has not answered in this round may yet say that it has the entry. */
@@ -131,7 +129,7 @@ export class Renewal extends Round<RenewResult> {
   /** @param isLate Whether the caller has had its answer. */
   #lose(isLate: boolean): void {
     const reason = this.#held.lossReason()
-    this.#ends.giveUp(this.#held)
+    this.#ends.lost(this.#held)
     if (isLate) this.#held.request.onLost(reason)
     else this.resolve({ kind: 'lost', reason })
   }

@@ -6,7 +6,7 @@
  * D2. Every answer and every failure is taken in, also after it settled; nothing rejects unhandled.
  */
 import { InvariantError } from '../../core/assert.ts'
-import { OutcomeUnknownError, type Vote } from '../../core/errors.ts'
+import { BackendUnavailableError, OutcomeUnknownError, type Vote } from '../../core/errors.ts'
 import { type Asker, backlog, type NodeRequest } from './node-request.ts'
 import { UNHEARD, type Voters } from './voters.ts'
 
@@ -59,7 +59,7 @@ export abstract class Round<T> implements Asker {
       this.#send(node, request)
     }
     this.#isSending = false
-    this.#judge()
+    this.judgeNow()
   }
 
   /** One more request to a node, in place of the one before. */
@@ -76,7 +76,7 @@ export abstract class Round<T> implements Asker {
         this.states[node] = state
         this.#elapsedMs[node] = this.voters.seams().nowMs() - request.sentAtMs
       }
-      this.#judge()
+      this.judgeNow()
     } catch (error) {
       this.reject(error)
     }
@@ -91,7 +91,7 @@ export abstract class Round<T> implements Asker {
       this.#elapsedMs[node] = this.#since(request)
     }
     this.onFailed(node, error)
-    this.#judge()
+    this.judgeNow()
   }
 
   silent(request: NodeRequest): void {
@@ -104,7 +104,7 @@ export abstract class Round<T> implements Asker {
       `no answer within ${Math.round(request.timeoutMs)} ms`,
     )
     this.#elapsedMs[node] = this.#since(request)
-    this.#judge()
+    this.judgeNow()
   }
 
   protected resolve(result: T | Promise<T>): void {
@@ -142,6 +142,11 @@ export abstract class Round<T> implements Asker {
     return votes
   }
 
+  /** Whether any node has carried it out, or may have. */
+  mayBeApplied(): boolean {
+    return this.votes().some(({ cause }) => !(cause instanceof BackendUnavailableError))
+  }
+
   #send(node: number, request: NodeRequest): void {
     const port = this.voters.ports[node]
     this.states[node] = 'pending'
@@ -161,7 +166,8 @@ export abstract class Round<T> implements Asker {
     return Number.isNaN(elapsedMs) ? 0 : elapsedMs
   }
 
-  #judge(): void {
+  /** A mistake of ours rejects. */
+  protected judgeNow(): void {
     if (this.isSettled || this.#isSending) return
     try {
       this.judge()

@@ -7,6 +7,8 @@ export interface Poll {
   /** Null: this node is not asked. */
   request(node: number, asker: Survey): NodeRequest | null
   read(node: number, reply: unknown, survey: Survey): NodeState
+  /** The request ended without an answer, or was not sent. */
+  failed?(node: number): void
   isDecided(survey: Survey): boolean
 }
 
@@ -26,6 +28,10 @@ export class Survey extends Round<Survey> {
 
   protected take(node: number, reply: unknown): NodeState {
     return this.#poll.read(node, reply, this)
+  }
+
+  protected override onFailed(node: number): void {
+    this.#poll.failed?.(node)
   }
 
   /** Says why an answer counts as a failure. */

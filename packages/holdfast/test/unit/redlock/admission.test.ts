@@ -117,6 +117,30 @@ describe('a program whose nodes refused to vote', () => {
     expect(world.states()).toBe('vvv')
   })
 
+  // A name that leads to another server for a moment, at the very end of the wait.
+  it('goes on when what was in the way of all is over', async () => {
+    const world = open('fresh')
+    world.refused()
+    await world.clock.advance(0)
+    const [, second, third] = world.nodes
+    third?.keys.remove(MARKER, 0)
+    await world.clock.advance(2000)
+    world.admission.onRefusal(world.askers[2] as NodeAsker, AMNESIA)
+    await world.clock.advance(1000)
+    expect(world.states()).toBe('vvw')
+    const marker = second?.keys.find(MARKER, 0)?.value ?? ''
+    second?.keys.put(MARKER, { type: 'string', value: 'of somebody else', expiresAtMs: null })
+    await world.clock.advance(WAIT_MS)
+    second?.keys.put(MARKER, { type: 'string', value: marker, expiresAtMs: null })
+    await world.clock.advance(10 * WAIT_MS)
+    expect(world.states()).toBe('vvw')
+    const stands = third?.keys.find(MARKER, 0)?.value ?? ''
+    const waiting = { kind: 'amnesia', why: 'waiting', marker: stands } as const
+    world.admission.onRefusal(world.askers[2] as NodeAsker, waiting)
+    await world.clock.advance(2000)
+    expect(world.states()).toBe('vvv')
+  })
+
   it('stops when it is closed: no timer is left, and nothing is asked', async () => {
     const world = open()
     world.refused()
