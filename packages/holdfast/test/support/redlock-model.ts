@@ -117,8 +117,8 @@ const STEPS_MAX = 1000
 
 export const NODE_TIMEOUT_MS = 100
 
-/** Nodes that vote, and know every script. */
-export async function openModel(nodeCount: number): Promise<RedlockModel> {
+/** Nodes that vote, and know every script. `durable`: they are said to keep their data when they stop. */
+export async function openModel(nodeCount: number, durable = false): Promise<RedlockModel> {
   const clock = createVirtualClock()
   const seams = seamsOf(clock)
   const nodes = Array.from({ length: nodeCount }, () => new RedisNode(seams))
@@ -127,7 +127,7 @@ export async function openModel(nodeCount: number): Promise<RedlockModel> {
   for (const [place, node] of nodes.entries()) {
     node.loadScripts()
     const client = new NodeClient(node, lines[place]?.carry)
-    clients[String.fromCharCode(97 + place)] = { client, subscriber: false }
+    clients[String.fromCharCode(97 + place)] = { client, subscriber: false, durable }
   }
   const options = { onEmpty: 'fresh', nodeTimeoutMs: NODE_TIMEOUT_MS, maxTtlMs: 60_000 } as const
   const backend = redlockBackendWith(seams, clients, options)

@@ -12,6 +12,8 @@ import { RedisKeys } from '../../../src/wire/keys.ts'
 import { NODE_TIMEOUT_MS, openModel, type RedlockModel } from '../../support/redlock-model.ts'
 
 const TTL_MS = 10_000
+/** Nodes are looked at once a second at most; by then twice, and so at once when one refuses. */
+const GAP_MS = 3000
 
 function tokensOf(model: RedlockModel, lockName: string): (bigint | null)[] {
   return model
@@ -29,6 +31,13 @@ function loseEntry(model: RedlockModel, lockName: string, ...places: number[]): 
 function setCounter(model: RedlockModel, place: number, lockName: string, value: bigint): void {
   const key = new RedisKeys('lock:', false).of(lockName)?.counter ?? ''
   model.nodes[place]?.keys.put(key, { type: 'string', value: String(value), expiresAtMs: null })
+}
+
+/** With its data, as another server: it does not vote until somebody has looked at it. */
+function startAnew(model: RedlockModel, place: number): void {
+  model.nodes[place]?.stop()
+  model.nodes[place]?.start(true)
+  model.nodes[place]?.loadScripts()
 }
 
 describe('a grant', () => {
@@ -77,6 +86,39 @@ describe('a grant', () => {
     expect(model.lines.map((line) => line.count(RAISE_RECORDED))).toEqual([1, 1, 0])
     await model.clock.advance(10)
     expect(tokensOf(model, 'k')).toEqual([null, null, null])
+  })
+
+  // Taken back and made again for the same owner, the release came behind the second acquire, and a
+  // rival got the name on the nodes that the grant rested on.
+  it('goes on, and takes nothing back, where a node that would not vote may do so meanwhile', async () => {
+    const model = await openModel(3, true)
+    await model.clock.advance(GAP_MS)
+    startAnew(model, 1)
+    model.lines[2]?.holdRequests(ACQUIRE)
+    const undone = (): number[] =>
+      model.lines.map((line) => line.count(RELEASE) + line.count(CANCEL))
+    const before = undone()
+    const grant = await model.granted('k', 'o')
+    await model.clock.advance(10 * NODE_TIMEOUT_MS)
+    expect(undone()).toEqual(before)
+    expect(tokensOf(model, 'k')).toEqual([grant.fencingToken, grant.fencingToken, null])
+    expect((await model.settled(model.backend.renew(grant, TTL_MS))).kind).toBe('renewed')
+  })
+
+  it('is taken back as a whole where it was asked once more, and nothing came of that', async () => {
+    const model = await openModel(3, true)
+    await model.clock.advance(GAP_MS)
+    startAnew(model, 1)
+    model.lines[2]?.holdRequests(ACQUIRE)
+    const asking = model.acquire('k', 'o')
+    await model.clock.advance(NODE_TIMEOUT_MS / 2)
+    // The rest of its answers come too late.
+    model.lines[1]?.holdRequests(ACQUIRE)
+    const error = await model.settled(asking.catch((error: unknown) => error))
+    expect(error).toMatchObject({ code: 'BACKEND_UNAVAILABLE' })
+    for (const line of model.lines) line.letGo()
+    await model.clock.advance(10 * NODE_TIMEOUT_MS)
+    expect(model.values('k')).toEqual([null, null, null])
   })
 
   it('of five nodes needs three: two that are away change nothing', async () => {
