@@ -12,6 +12,7 @@ const alias = [
   { find: /^holdfast\/redis$/, replacement: source('redis.ts') },
   { find: /^holdfast\/redlock$/, replacement: source('redlock.ts') },
   { find: /^holdfast\/sqlite$/, replacement: source('sqlite.ts') },
+  { find: /^holdfast\/election$/, replacement: source('election.ts') },
   { find: /^holdfast\/guards\/postgres$/, replacement: source('guards/postgres.ts') },
   { find: /^holdfast\/guards\/sqlite$/, replacement: source('guards/sqlite.ts') },
   { find: /^holdfast\/testkit$/, replacement: source('testkit/index.ts') },

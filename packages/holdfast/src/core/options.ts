@@ -97,12 +97,18 @@ export class OptionReader {
     this.#standard = this.#readAll(rest, refused, ['clock'])
   }
 
-  /** @throws InvalidArgumentError naming the first option that is wrong. */
-  read(options: AcquireOptions | undefined, refused: Refused = {}): Settings {
-    return options === undefined ? this.#standard : this.#readAll(options, refused)
+  /**
+   * @param more Names of options that somebody else reads, for the message.
+   * @throws InvalidArgumentError naming the first option that is wrong.
+   */
+  read(
+    options: AcquireOptions | undefined,
+    refused: Refused = {},
+    more: readonly string[] = [],
+  ): Settings {
+    return options === undefined ? this.#standard : this.#readAll(options, refused, more)
   }
 
-  /** @param more Names of options that somebody else reads, for the message. */
   #readAll(own: AcquireOptions, refused: Refused, more: readonly string[] = []): Settings {
     checkShape(own, 'options')
     for (const name of Object.keys(own)) {
@@ -261,6 +267,11 @@ function text(option: string, value: unknown, bytesMax: number): string | undefi
   return value
 }
 
+/** What a leader says of itself. Undefined is no value. */
+export function checkValue(value: unknown): string | undefined {
+  return text('value', value, VALUE_BYTES_MAX)
+}
+
 export function readSignal(signal: unknown): AbortSignal | undefined {
   if (signal === undefined) return undefined
   const shape = signal as Partial<AbortSignal> | null
@@ -270,7 +281,7 @@ export function readSignal(signal: unknown): AbortSignal | undefined {
   return signal as AbortSignal
 }
 
-function checkShape(options: unknown, option: string): void {
+export function checkShape(options: unknown, option: string): void {
   if (typeof options !== 'object' || options === null || Array.isArray(options)) {
     throw new InvalidArgumentError(option, options, 'an object with options')
   }
@@ -289,7 +300,7 @@ function checkClock(clock: Clock | undefined): void {
  * A list is refused rather than read as characters: that would lock each letter and protect
  * nothing.
  */
-export function checkLockName(lockName: unknown): string {
+export function checkLockName(lockName: unknown, option = 'lockName'): string {
   if (
     typeof lockName !== 'string' ||
     lockName === '' ||
@@ -301,7 +312,7 @@ export function checkLockName(lockName: unknown): string {
     !lockName.isWellFormed()
   ) {
     throw new InvalidArgumentError(
-      'lockName',
+      option,
       lockName,
       `text of 1 to ${LOCK_NAME_BYTES_MAX} bytes of UTF-8, without NUL and "${RESERVED}"`,
     )

@@ -33,6 +33,7 @@ import { Agenda } from './agenda.ts'
 import { askOnce } from './ask-once.ts'
 import { handOut } from './attempt.ts'
 import type { Context } from './context.ts'
+import { setInside } from './inside.ts'
 import type { HeldLease } from './lease.ts'
 import { listing, look } from './look.ts'
 import { Names } from './names.ts'
@@ -115,6 +116,7 @@ class Engine<C extends Capabilities> implements Locks<C> {
       waits: new Waits(() => this.#context),
     }
     join(backend, emitter)
+    setInside(this, { seams, options })
   }
 
   acquire(lockName: string, options?: AcquireOptions): Promise<Lease> {

@@ -7,7 +7,13 @@
  */
 import { inspect } from 'node:util'
 import { InvariantError } from '../core/assert.ts'
-import { LockError, OutcomeUnknownError } from '../core/errors.ts'
+import {
+  BackendUnavailableError,
+  InvalidArgumentError,
+  LockError,
+  NotALockError,
+  OutcomeUnknownError,
+} from '../core/errors.ts'
 import { started } from '../core/started.ts'
 import type { Agenda } from './agenda.ts'
 import type { Context } from './context.ts'
@@ -106,6 +112,12 @@ export function isBug(error: unknown): boolean {
     error instanceof ReferenceError ||
     error instanceof SyntaxError
   )
+}
+
+/** What waiting cannot mend: the caller must know at once. */
+export function isFinal(error: unknown): boolean {
+  if (error instanceof BackendUnavailableError) return error.why === 'no-permission'
+  return error instanceof NotALockError || error instanceof InvalidArgumentError || isBug(error)
 }
 
 /** Whatever a store's client rejects with, as one of our errors: unclassified means unknown. */

@@ -15,12 +15,7 @@
  * doubles from 50 ms to 2 s. After a hint: 0 to 10 ms, so that contenders of several processes do
  * not all ask at once.
  */
-import {
-  BackendUnavailableError,
-  InvalidArgumentError,
-  type LockError,
-  NotALockError,
-} from '../core/errors.ts'
+import type { LockError } from '../core/errors.ts'
 import type { Settings } from '../core/options.ts'
 import { started } from '../core/started.ts'
 import { onAbort } from './aborts.ts'
@@ -30,7 +25,7 @@ import type { Context } from './context.ts'
 import type { HeldLease } from './lease.ts'
 import { Line } from './line.ts'
 import { Names } from './names.ts'
-import { isBug } from './request.ts'
+import { isFinal } from './request.ts'
 import { timedOut } from './timed-out.ts'
 
 const POLL_MS_MIN = 1
@@ -387,10 +382,4 @@ export class Waits {
     contender.unlisten?.()
     this.#lines.get(contender.lockName)?.remove(contender)
   }
-}
-
-/** What waiting cannot mend: the caller must know at once. */
-function isFinal(error: unknown): boolean {
-  if (error instanceof BackendUnavailableError) return error.why === 'no-permission'
-  return error instanceof NotALockError || error instanceof InvalidArgumentError || isBug(error)
 }

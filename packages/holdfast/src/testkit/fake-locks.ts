@@ -6,6 +6,7 @@ import type { Lease, Locks, LocksOptions } from '../core/lease.ts'
 import { type Clock, type Seams, seamsWithClock, systemSeams } from '../core/seams.ts'
 import { loseFromOutside } from '../lock/lease.ts'
 import { createLocksWith } from '../lock/lock.ts'
+import { HeldTerm } from '../recipes/election/term.ts'
 import { findSeams } from './virtual-clock.ts'
 
 /**
@@ -41,21 +42,24 @@ const REASONS: readonly LossReason[] = [
 /**
  * Loses a lease as if `reason` had happened: its signal aborts, `assertValid` throws, the event
  * `lost` is emitted, and `using` rejects with `LeaseLostError`. Works for every lease of this
- * package, on any store, synchronously.
+ * package, and every term of an election, on any store, synchronously.
  *
- * As after a real loss, the store still names the old holder until it calls `release()` or its TTL
+ * As after a real loss, the store still names the old holder until it calls `release()` (a
+ * leader: `resign()`) or its TTL
  * is over: to see a next holder at work, release the lease first.
  *
  * @returns false when the lease was released or lost before; then nothing changes.
- * @throws InvalidArgumentError for anything but a lease of this package, or for another reason.
+ * @throws InvalidArgumentError for anything but a lease or term of this package, or for another reason.
  */
-export function loseLease(lease: Lease, reason: LossReason): boolean {
+export function loseLease(lease: Omit<Lease, 'release'>, reason: LossReason): boolean {
   if (!REASONS.includes(reason)) {
     throw new InvalidArgumentError('reason', reason, `one of ${REASONS.join(', ')}`)
   }
-  if (loseFromOutside(lease, reason)) return true
-  if (typeof lease?.release !== 'function' || lease.isHeld) {
-    throw new InvalidArgumentError('lease', lease, 'a lease of this package')
+  const term = typeof lease === 'object' && lease !== null ? HeldTerm.leaseOf(lease) : undefined
+  const own = term ?? (lease as Lease)
+  if (loseFromOutside(own, reason)) return true
+  if (typeof own?.release !== 'function' || own.isHeld) {
+    throw new InvalidArgumentError('lease', lease, 'a lease or a term of this package')
   }
   return false
 }

@@ -61,6 +61,12 @@ const PRINTS: Readonly<Record<string, readonly RegExp[]>> = {
     /^using rejected: LEASE_LOST$/,
     /^\{ acquired: 2, refused: 1, released: 1, lost: 1 \}$/,
   ],
+  elections: [
+    /^instance a leads$/,
+    /^instance a since \d{13} in term \d{16}$/,
+    /^instance b leads$/,
+    /^at the end: null$/,
+  ],
   migrating: [
     /^while the old program holds it: null$/,
     /^while we hold it, the old program gets: null$/,

@@ -27,6 +27,7 @@ export type Method =
   | 'renew'
   | 'release'
   | 'cancel'
+  | 'proclaim'
   | 'inspect'
   | 'revoke'
   | 'close'
@@ -125,7 +126,7 @@ export class FaultyBackend implements Backend {
   }
 
   proclaim(lease: Fenced, value: string): Promise<'proclaimed' | 'not-held'> {
-    return this.#store.proclaim(lease, value)
+    return this.#call('proclaim', lease, null, () => this.#store.proclaim(lease, value))
   }
 
   list(prefix: string, limit: number): AsyncIterable<LockInfo> {

@@ -1,6 +1,7 @@
 /** An engine on the virtual clock, over a memory store that a test can trouble. */
 import { type MemoryLimits, memoryBackendWith } from '../../src/backends/memory/memory.ts'
 import type { Backend } from '../../src/core/backend.ts'
+import type { Capabilities } from '../../src/core/capabilities.ts'
 import type { LockErrorCode } from '../../src/core/errors.ts'
 import type { LockEvents } from '../../src/core/events.ts'
 import type { Locks, LocksOptions } from '../../src/core/lease.ts'
@@ -48,6 +49,8 @@ export interface EngineOptions {
   readonly without?: readonly ('handOver' | 'wakeUp')[]
   /** The shortest TTL that the engine takes; 100 by default, as in public. */
   readonly ttlMsFloor?: number
+  /** What the backend says of itself instead, true or not. */
+  readonly claims?: Partial<Capabilities>
 }
 
 export function openWorld(clockOptions?: VirtualClockOptions, limits?: MemoryLimits): World {
@@ -58,8 +61,10 @@ export function openWorld(clockOptions?: VirtualClockOptions, limits?: MemoryLim
     clock,
     store,
     keepingAlive,
-    engine: ({ defaults, without = [], ttlMsFloor } = {}) => {
+    engine: ({ defaults, without = [], ttlMsFloor, claims = {} } = {}) => {
+      const capabilities = { ...store.capabilities, ...claims }
       const backend = new FaultyBackend(store, () => clock.nowMs(), without)
+      Object.assign(backend, { capabilities })
       const locks = createLocksWith(seams, backend, defaults, ttlMsFloor)
       const told = listen(locks, clock)
       return {
