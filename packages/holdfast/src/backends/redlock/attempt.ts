@@ -297,7 +297,7 @@ export class Attempt extends Round<AcquireResult> {
     if (mayVoteNow !== null) {
       this.#hasAskedAgain = true
       this.#isWaiting = true
-      mayVoteNow.then((mayAsk) => this.#askAgain(mayAsk))
+      mayVoteNow.then((mayAsk) => this.#askAgain(mayAsk)).catch((error) => this.reject(error))
       return
     }
     this.#giveUp()

@@ -6,7 +6,8 @@
  * N1. Nothing piles up. A node that leaves a request unanswered is suspect: nobody waits for it, and
  *     with 8 requests unanswered it is sent nothing but a probe a second, 4 of them at most. A node
  *     that answers may have as many under way as it has kept up with, 8 to begin with, 1,024 at most;
- *     what is beyond that waits here, and not in the client.
+ *     what is beyond that waits here, and not in the client. What is silent while others are answered, as
+ *     on one of many connections of a pool, counts for the 1,024 alone.
  * N2. Nothing but cancels and releases is ever sent again (owed.ts); those once it answers, 8 at once.
  * N3. `sentAtMs` is read before the client is given a request.
  * N4. Each request is answered or fails once; it may be called silent before that.
@@ -63,6 +64,8 @@ export class NodePort implements NodeAsker {
   #answers = 0
   #isSuspect = false
   #isClosed = false
+  /** Of those under way: nobody waits for them any more. */
+  #silentCount = 0
   #probesOut = 0
   #owedOut = 0
   /** Then the next probe comes before the next try. */
@@ -91,14 +94,19 @@ export class NodePort implements NodeAsker {
     return this.#flight.count + this.#probesOut + this.#owedOut
   }
 
+  get #isFull(): boolean {
+    const { count } = this.#flight
+    if (this.#isSuspect) return count >= UNANSWERED_MAX
+    return count - this.#silentCount >= this.#window || count >= WINDOW_MAX
+  }
+
   get waitingCount(): number {
     return this.#waiting.length - this.#waitingFrom
   }
 
   /** @returns False when it was not, and will not be, sent; one that is owed is kept all the same. */
   send(request: NodeRequest): boolean {
-    const isFull = this.#flight.count >= (this.#isSuspect ? UNANSWERED_MAX : this.#window)
-    if (!isFull && this.waitingCount === 0) {
+    if (!this.#isFull && this.waitingCount === 0) {
       this.#dispatch(request)
       return true
     }
@@ -169,7 +177,7 @@ export class NodePort implements NodeAsker {
   }
 
   #onAnswer(request: NodeRequest, reply: unknown): void {
-    this.#flight.remove(request)
+    this.#landed(request)
     this.#answers += 1
     this.#isSuspect = false
     if (this.owed.size > 0) this.#sendOwed()
@@ -182,12 +190,19 @@ export class NodePort implements NodeAsker {
 
   #onError(request: NodeRequest, error: unknown): void {
     // What the asker throws of an answer comes here too.
-    if (this.#flight.remove(request)) {
+    if (this.#landed(request)) {
       this.#keep(request)
       if (mayLeadElsewhere(error)) this.#events.onInterrupted(this)
       if (this.waitingCount > 0) this.#sendWaiting()
     }
     request.asker.failed(request, error)
+  }
+
+  /** @returns False when it is not under way any more. */
+  #landed(request: NodeRequest): boolean {
+    if (!this.#flight.remove(request)) return false
+    if (request.isSilent) this.#silentCount -= 1
+    return true
   }
 
   #keep(request: NodeRequest): void {
@@ -198,7 +213,7 @@ export class NodePort implements NodeAsker {
   }
 
   #sendWaiting(): void {
-    while (this.waitingCount > 0 && this.#flight.count < this.#window) {
+    while (this.waitingCount > 0 && !this.#isFull) {
       const request = this.#waiting[this.#waitingFrom] as NodeRequest
       this.#waitingFrom += 1
       if (!request.isDropped) this.#dispatch(request)
@@ -240,11 +255,13 @@ export class NodePort implements NodeAsker {
     if (nextAtMs !== Number.POSITIVE_INFINITY) this.#watchOver(nextAtMs)
     if (overdue.some((one) => one.answersBefore === this.#answers)) this.#suspect()
     for (const one of overdue) this.#callSilent(one)
+    if (this.waitingCount > 0) this.#sendWaiting()
   }
 
   #callSilent(request: NodeRequest): void {
     if (request.isSilent) return
     request.isSilent = true
+    this.#silentCount += 1
     request.asker.silent(request)
   }
 

@@ -1,4 +1,4 @@
-import type { RedisClient } from '../../clients/redis.ts'
+import { type RedisClient, scriptsOf } from '../../clients/redis.ts'
 import { checkSubscriber, type RedisSubscriber } from '../../clients/redis-subscriber.ts'
 import type { Options } from '../../core/backend.ts'
 import { InvalidArgumentError } from '../../core/errors.ts'
@@ -139,7 +139,7 @@ function readNode(name: string, given: unknown): NodeSettings {
   const isObject = typeof given === 'object' && given !== null
   if (!isObject) throw new InvalidArgumentError(option, given, 'a Redis client, or { client }')
   if (typeof (given as { eval?: unknown }).eval === 'function') {
-    const client = given as RedisClient
+    const client = checkClient(option, given)
     return { name, client, subscriber: undefined, isDurable: false }
   }
   checkNames(given, NODE_NAMES, `${option}.`)
@@ -149,10 +149,21 @@ function readNode(name: string, given: unknown): NodeSettings {
   }
   return {
     name,
-    client: client as RedisClient,
+    client: checkClient(`${option}.client`, client),
     subscriber: checkSubscriber(`${option}.subscriber`, subscriber),
     isDurable: durable,
   }
+}
+
+/** The same error as for a client alone, by the name that it has here. */
+function checkClient(option: string, client: unknown): RedisClient {
+  try {
+    scriptsOf(client as RedisClient)
+  } catch (error) {
+    if (!(error instanceof InvalidArgumentError)) throw error
+    throw new InvalidArgumentError(option, client, error.allowed)
+  }
+  return client as RedisClient
 }
 
 function isName(name: string): boolean {

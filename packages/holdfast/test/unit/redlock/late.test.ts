@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { ACQUIRE } from '../../../src/backends/redlock/scripts/acquire.ts'
 import { STATE } from '../../../src/backends/redlock/scripts/admission.ts'
+import { CANCEL } from '../../../src/backends/redlock/scripts/cancel.ts'
 import { RAISE } from '../../../src/backends/redlock/scripts/raise.ts'
 import { RELEASE } from '../../../src/backends/redlock/scripts/release.ts'
 import { markerKey } from '../../../src/wire/keys.ts'
@@ -109,6 +110,22 @@ describe('a release that a node was not sent', () => {
     lines[0]?.letGo()
     await clock.advance(2 * NODE_TIMEOUT_MS)
     expect(ownersOf(model, 'k')).toEqual(['-', '-', '-'])
+  })
+})
+
+describe('a node of which some requests are never answered', () => {
+  // One connection of a pool that leads nowhere: the others go on.
+  it('is asked on, as long as it answers others', async () => {
+    const model = await openModel(3)
+    const { lines, clock, backend } = model
+    lines[2]?.holdRequests(CANCEL)
+    for (let count = 0; count < 20; count++) {
+      await model.settled(backend.cancel('lost', `${count}`.padEnd(22, '_')))
+      await model.settled(backend.inspect('k'))
+      await clock.advance(2 * NODE_TIMEOUT_MS)
+    }
+    lines[0]?.refuse()
+    expect((await model.settled(model.acquire('k', 'o'))).kind).toBe('granted')
   })
 })
 
