@@ -11,7 +11,10 @@ const FLAGS = {
     'embedded',
   ],
   bench: ['quick', 'json', 'only', 'peers', 'runs', 'seconds'],
-  sim: ['schedules', 'scenario', 'seed', 'mutants', 'model', 'variant', 'large', 'json'],
+  sim: [
+    ...['schedules', 'scenario', 'seed', 'jobs', 'mutants', 'model', 'variant', 'large'],
+    'json',
+  ],
   test: ['other-nodes', 'project', 'reporter', 'bail', 'coverage', 'watch', 'run', 't'],
   build: [],
 }
@@ -46,7 +49,7 @@ export function swallowedFlags(command, args, env) {
   )
 }
 
-const NUMBERS = new Set(['rounds', 'seed', 'schedules', 'lanes', 'runs', 'seconds'])
+const NUMBERS = new Set(['rounds', 'seed', 'schedules', 'jobs', 'lanes', 'runs', 'seconds'])
 const TAKES_VALUE = new Set([
   ...NUMBERS,
   'only',
@@ -55,6 +58,7 @@ const TAKES_VALUE = new Set([
   'reporter',
   'scenario',
   't',
+  'variant',
   'history',
   'record',
 ])

@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -51,6 +51,26 @@ describe('a flag before the --', () => {
     expect(swallowedFlags('bench', args, { ...inBench, ...env })).toContain(
       `npm run -s bench ${form}`,
     )
+  })
+
+  // The accident: an option is added, and nobody thinks of the `--` that is forgotten before it.
+  it.each([
+    ['lab', 'packages/cli/dist/lab/main.js', ['--rounds <n>', '--record <file.md>', '--json']],
+    ['bench', 'bench/dist/main.js', ['--only <group>', '--no-peers', '--runs <n>']],
+    ['sim', 'packages/holdfast/dist/sim/cli.js', ['--jobs n', '--variant v', '--large']],
+  ])('is known whichever option of %s it is, with its value', (command, program, some) => {
+    const path = join(SCRIPTS, '..', program)
+    const usage = execFileSync(process.execPath, [path, '--help'], { encoding: 'utf8' })
+    const options = [...usage.matchAll(/^ {2}(--(?:no-)?([\w-]+)(?: (<\S+>|\w))?) {2,}/gm)]
+    expect(options.map(([, form]) => form)).toEqual(expect.arrayContaining(some))
+    for (const [, form, name, value] of options.filter(([, , one]) => one !== 'help')) {
+      const taken = { [`npm_config_${name}`]: form.startsWith('--no-') ? '' : 'true' }
+      const env = { npm_lifecycle_event: command, ...taken }
+      const wanted = value === undefined ? form : `--${name} 7`
+      expect(swallowedFlags(command, value === undefined ? [] : ['7'], env)).toMatch(
+        new RegExp(`npm run -s ${command} -- ${wanted}$`),
+      )
+    }
   })
 
   it('is not seen where there is none', () => {
