@@ -6,13 +6,17 @@ import { createHash } from 'node:crypto'
 
 export type Bytes = string
 
+/** Most texts: they are the same in both forms. */
+const ASCII = /^[\0-\x7f]*$/
+
 export function toBytes(text: string | number): Bytes {
-  return Buffer.from(String(text), 'utf8').toString('latin1')
+  const string = String(text)
+  return ASCII.test(string) ? string : Buffer.from(string, 'utf8').toString('latin1')
 }
 
 /** Bytes that are no UTF-8 become U+FFFD, as in the clients. */
 export function toText(bytes: Bytes): string {
-  return Buffer.from(bytes, 'latin1').toString('utf8')
+  return ASCII.test(bytes) ? bytes : Buffer.from(bytes, 'latin1').toString('utf8')
 }
 
 /** 40 hexadecimal digits. */

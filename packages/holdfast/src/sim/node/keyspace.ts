@@ -45,12 +45,17 @@ export class KeySpace {
 
   /** In the order of the keys, so that a run can be repeated. */
   all(nowMs: number): [Bytes, Entry][] {
+    return this.some(nowMs, () => true)
+  }
+
+  /** As {@link all}, of those that are wanted: the few that are new to somebody. */
+  some(nowMs: number, isWanted: (key: Bytes, entry: Entry) => boolean): [Bytes, Entry][] {
     const found: [Bytes, Entry][] = []
-    for (const key of [...this.#entries.keys()].sort()) {
-      const entry = this.find(key, nowMs)
-      if (entry !== null) found.push([key, entry])
+    for (const [key, entry] of this.#entries) {
+      if (entry.expiresAtMs !== null && nowMs > entry.expiresAtMs) this.#entries.delete(key)
+      else if (isWanted(key, entry)) found.push([key, entry])
     }
-    return found
+    return found.sort(([one], [other]) => (one < other ? -1 : 1))
   }
 
   clear(): void {

@@ -37,8 +37,9 @@ export class NodeWatch {
   /** Cancelled here, until when on this node's clock. */
   readonly #cancelled = new Map<string, number>()
   readonly #counters = new Map<string, bigint>()
-  /** As last seen, by key. */
+  /** As last seen, by key; the keys of locks once more by themselves, which are few. */
   readonly #seen = new Map<string, Entry>()
+  readonly #locks = new Map<string, Entry>()
   readonly #told = new Set<string>()
   #version = -1
 
@@ -69,7 +70,8 @@ export class NodeWatch {
     const { keys } = this.#node
     if (this.#version !== keys.version) {
       this.#version = keys.version
-      for (const [key, entry] of keys.all(this.#nodeMs())) this.#lookAt(key, entry)
+      const isNew = (key: string, entry: Entry): boolean => this.#seen.get(key) !== entry
+      for (const [key, entry] of keys.some(this.#nodeMs(), isNew)) this.#lookAt(key, entry)
     }
     if (this.#scenario.isLossless) this.#lookForOrphans(nowMs)
   }
@@ -80,10 +82,11 @@ export class NodeWatch {
 
   #lookAt(key: string, entry: Entry): void {
     const before = this.#seen.get(key)
-    if (before === entry) return
     this.#seen.set(key, entry)
     if (key.includes(COUNTER)) return this.#lookAtCounter(key, entry)
-    if (key.startsWith(LOCK) && !key.includes(HELPER)) this.#lookAtLock(key, entry, before)
+    if (!key.startsWith(LOCK) || key.includes(HELPER)) return
+    this.#locks.set(key, entry)
+    this.#lookAtLock(key, entry, before)
   }
 
   #lookAtCounter(key: string, { value }: Entry): void {
@@ -113,8 +116,7 @@ export class NodeWatch {
     const { askedAtMs, ended, holders, repeated } = this.#history
     const { pauseMs } = this.#scenario
     const latestMs = this.#ways * this.#scenario.weather.slowMsMax + PATIENCE_MS
-    for (const [key, entry] of this.#seen) {
-      if (!key.startsWith(LOCK) || key.includes(HELPER)) continue
+    for (const [key, entry] of this.#locks) {
       const owner = ownerIn(entry.value)
       const end = ended.get(owner)
       const askedForMs = nowMs - (askedAtMs.get(owner) ?? nowMs)
