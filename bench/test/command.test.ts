@@ -105,7 +105,7 @@ describe('npm run bench', () => {
     const groups = ['--only', '3-processes', '--only', 'transaction']
     const { code, stdout, stderr, leftovers } = await run([...TINY, ...groups, '--json'])
 
-    expect(code, stderr).toBe(0)
+    expect(code, `${stderr}${stdout}`).toBe(0)
     expect(leftovers).toEqual([])
     const { rows, bars, failures } = JSON.parse(stdout)
     expect(failures).toEqual([])
@@ -128,7 +128,7 @@ describe('npm run bench', () => {
     const args = ['--quick', ...TINY, '--only', 'redlock', '--json']
     const { code, stdout, stderr, leftovers } = await run(args)
 
-    expect(code, stderr).toBe(0)
+    expect(code, `${stderr}${stdout}`).toBe(0)
     expect(leftovers).toEqual([])
     const { rows, bars, failures } = JSON.parse(stdout)
     expect(failures).toEqual([])
@@ -159,7 +159,7 @@ describe('npm run bench', () => {
     const HOLDFAST_SERVERS = JSON.stringify({ servers: {}, missing: { redis: 'no apt' } })
     const { code, stdout, stderr, leftovers } = await run([...TINY, '--json'], { HOLDFAST_SERVERS })
 
-    expect(code, stderr).toBe(0)
+    expect(code, `${stderr}${stdout}`).toBe(0)
     expect(leftovers).toEqual([])
     const { rows, failures, groupsLeftOut } = JSON.parse(stdout)
     expect(failures).toEqual([])
