@@ -6,6 +6,7 @@ import type { RedlockNode } from '../../src/redlock.ts'
 import { type Carry, NodeClient } from '../../src/sim/node/client.ts'
 import { RedisNode, type ScriptCall } from '../../src/sim/node/node.ts'
 import { createVirtualClock, seamsOf, type VirtualClock } from '../../src/testkit/virtual-clock.ts'
+import { RedisKeys } from '../../src/wire/keys.ts'
 
 /** Null: whatever is sent. */
 type Picks = ReadonlySet<string> | null
@@ -19,9 +20,10 @@ export class ModelLine {
   readonly #requests: Gate = { picks: new Set(), kept: [] }
   readonly #replies: Gate = { picks: new Set(), kept: [] }
   #refused: Picks = new Set()
+  #refusal = new Error(OFFLINE)
 
   readonly carry: Carry = async (deliver, call) => {
-    if (isPicked(this.#refused, call)) throw new Error(OFFLINE)
+    if (isPicked(this.#refused, call)) throw this.#refusal
     await pass(this.#requests, call)
     if (call !== null) this.arrived.push(shaOf(call))
     const reply = deliver()
@@ -41,6 +43,12 @@ export class ModelLine {
 
   /** From now on the client does not send these scripts, or any, because it is not connected. */
   refuse(...scripts: RedisScript[]): void {
+    this.failWith(new Error(OFFLINE), ...scripts)
+  }
+
+  /** From now on the client throws this where these scripts, or any, are asked for. */
+  failWith(error: Error, ...scripts: RedisScript[]): void {
+    this.#refusal = error
     this.#refused = picksOf(scripts)
   }
 
@@ -55,6 +63,12 @@ export class ModelLine {
   letRequestsGo(): void {
     this.#requests.picks = new Set()
     for (const { go } of this.#requests.kept.splice(0)) go()
+  }
+
+  /** The replies that were kept back come now; requests stay away. */
+  letRepliesGo(): void {
+    this.#replies.picks = new Set()
+    for (const { go } of this.#replies.kept.splice(0)) go()
   }
 
   /** The connection ends: what was kept back has no answer, and never gets one. */
@@ -168,4 +182,42 @@ export function requestOf(lockName: string, owner: string, ttlMs: number): Acqui
     ...{ waits: false, waiter: 'w'.repeat(22), holder: { host: 'test', pid: 1 } },
     onLost: () => undefined,
   }
+}
+
+/** The entry of a lock on each of these nodes, behind the back of whoever counts on it. */
+export function loseEntry(model: RedlockModel, lockName: string, ...places: number[]): void {
+  for (const place of places) {
+    model.nodes[place]?.keys.remove(`lock:${lockName}`, model.nowMs(place))
+  }
+}
+
+/** From now on the entry of a lock on this node lives so long. */
+export function setLife(
+  model: RedlockModel,
+  place: number,
+  lockName: string,
+  lifeMs: number,
+): void {
+  const value = model.values(lockName)[place]
+  if (value == null) throw new Error(`node ${place} has no "${lockName}"`)
+  const expiresAtMs = model.nowMs(place) + lifeMs
+  model.nodes[place]?.keys.put(`lock:${lockName}`, { type: 'string', value, expiresAtMs })
+}
+
+export function setCounter(
+  model: RedlockModel,
+  place: number,
+  lockName: string,
+  value: bigint,
+): void {
+  const key = new RedisKeys('lock:', false).of(lockName)?.counter ?? ''
+  model.nodes[place]?.keys.put(key, { type: 'string', value: String(value), expiresAtMs: null })
+}
+
+/** On each node the first character of the owner, '-' for none. */
+export function ownersOf(model: RedlockModel, lockName: string): string {
+  return model
+    .values(lockName)
+    .map((value) => value?.slice(4, 5) ?? '-')
+    .join('')
 }

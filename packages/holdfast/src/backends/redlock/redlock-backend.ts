@@ -299,6 +299,8 @@ class RedlockBackend implements Backend, Voters {
     const held = new Held(kept, keys, null, this.#seams.nowMs(), this.ports.length)
     held.phase = 'held'
     held.token = fencingToken
+    // Unknown is not over: until a node says no, its silence ends nothing.
+    for (const share of held.shares) share.untilMs = held.sentAtMs
     return held
   }
 

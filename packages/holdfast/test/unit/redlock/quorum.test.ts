@@ -8,8 +8,13 @@ import { RAISE_RECORDED } from '../../../src/backends/redlock/scripts/raise.ts'
 import { RELEASE } from '../../../src/backends/redlock/scripts/release.ts'
 import { REPAIR } from '../../../src/backends/redlock/scripts/repair.ts'
 import { createLocks } from '../../../src/lock/lock.ts'
-import { RedisKeys } from '../../../src/wire/keys.ts'
-import { NODE_TIMEOUT_MS, openModel, type RedlockModel } from '../../support/redlock-model.ts'
+import {
+  loseEntry,
+  NODE_TIMEOUT_MS,
+  openModel,
+  type RedlockModel,
+  setCounter,
+} from '../../support/redlock-model.ts'
 
 const TTL_MS = 10_000
 /** Nodes are looked at once a second at most; by then twice, and so at once when one refuses. */
@@ -19,18 +24,6 @@ function tokensOf(model: RedlockModel, lockName: string): (bigint | null)[] {
   return model
     .values(lockName)
     .map((value) => (value === null ? null : BigInt(value.split(':')[2] ?? '')))
-}
-
-/** The same on each of these nodes, behind the back of whoever counts on it. */
-function loseEntry(model: RedlockModel, lockName: string, ...places: number[]): void {
-  for (const place of places) {
-    model.nodes[place]?.keys.remove(`lock:${lockName}`, model.nowMs(place))
-  }
-}
-
-function setCounter(model: RedlockModel, place: number, lockName: string, value: bigint): void {
-  const key = new RedisKeys('lock:', false).of(lockName)?.counter ?? ''
-  model.nodes[place]?.keys.put(key, { type: 'string', value: String(value), expiresAtMs: null })
 }
 
 /** With its data, as another server: it does not vote until somebody has looked at it. */
