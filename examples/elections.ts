@@ -1,5 +1,6 @@
 /** Of several instances one leads; the others stand by, and anybody may look who it is. */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { StaleTokenError } from 'holdfast'
 import { createElection, type Election } from 'holdfast/election'
 import { postgresGuard } from 'holdfast/guards/postgres'
 import { Pool } from 'pg'
@@ -26,8 +27,8 @@ async function instance(name: string, election: Election, signal: AbortSignal): 
         await sleep(100, undefined, { signal: term.signal })
       }
     } catch (error) {
-      // Told to stop, or deposed: stand again, or end with the campaign. The rest is a failure.
-      if (!term.signal.aborted) throw error
+      // Told to stop, or deposed: on to the next round, if there is one. The rest is a failure.
+      if (!term.signal.aborted && !(error instanceof StaleTokenError)) throw error
     }
   }
   // #endregion

@@ -6,6 +6,7 @@
  */
 export type { BackendHarness, OpenBackends, TestRunner } from './backend-harness.ts'
 export { testBackend } from './backend-suite.ts'
+export { testElection } from './election-suite.ts'
 export { fakeLocks, loseLease } from './fake-locks.ts'
 export { testGuard } from './guard-suite.ts'
 export type {

@@ -3,7 +3,7 @@ import type { Capabilities } from '../../../src/core/capabilities.ts'
 import { BackendUnavailableError, ClosedError, NotALockError } from '../../../src/core/errors.ts'
 import { createElection, type ElectionOptions, type Term } from '../../../src/election.ts'
 import { given, isOver, led, stepsOf } from '../../support/elections.ts'
-import { lostRequest, refusedWith } from '../../support/faulty-backend.ts'
+import { gate, lostRequest, refusedWith } from '../../support/faulty-backend.ts'
 import { type Engine, openWorld, timersLeft, type World } from '../../support/open-engine.ts'
 
 const NAME = 'scheduler'
@@ -171,6 +171,24 @@ describe('the pace of a candidate that has led', () => {
     const { second } = await resigned(world)
     await world.clock.advance(0)
     expect(second.state).toBe('resolved')
+  })
+
+  // The accident: the new term begins while the old one's release is still on its way, and ends with it.
+  it('begins when the store has answered the release of the term before', async () => {
+    const world = open(openWorld(), OPTIONS, QUEUE)
+    const one = world.candidate()
+    await led(world.clock, one.next())
+    const slow = gate()
+    world.backend.next('release', slow.fault)
+    const second = one.next()
+    await world.clock.advance(0)
+    await slow.arrive()
+    const asked = world.backend.callsOf('tryAcquire').length
+    await world.clock.advance(500)
+    expect(world.backend.callsOf('tryAcquire')).toHaveLength(asked)
+    await slow.answer()
+    await world.clock.advance(0)
+    expect(given(second).isHeld).toBe(true)
   })
 
   // The accident: a store that takes each term away at once, and a campaign that makes terms without end.
