@@ -21,9 +21,14 @@ export class ModelLine {
   readonly #replies: Gate = { picks: new Set(), kept: [] }
   #refused: Picks = new Set()
   #refusal = new Error(OFFLINE)
+  /** How many requests the client refused. */
+  refusedCount = 0
 
   readonly carry: Carry = async (deliver, call) => {
-    if (isPicked(this.#refused, call)) throw this.#refusal
+    if (isPicked(this.#refused, call)) {
+      this.refusedCount += 1
+      throw this.#refusal
+    }
     await pass(this.#requests, call)
     if (call !== null) this.arrived.push(shaOf(call))
     const reply = deliver()
@@ -82,6 +87,11 @@ export class ModelLine {
   letGo(): void {
     this.open()
     for (const { go } of [...this.#requests.kept.splice(0), ...this.#replies.kept.splice(0)]) go()
+  }
+
+  /** How many requests and replies are kept back. */
+  get keptCount(): number {
+    return this.#requests.kept.length + this.#replies.kept.length
   }
 
   count(script: RedisScript): number {

@@ -9,7 +9,7 @@ import type { Seams } from '../../core/seams.ts'
 import type { Attempts } from '../../wire/attempts.ts'
 import type { LockKeys } from '../../wire/keys.ts'
 import { ownerMark } from '../../wire/value.ts'
-import type { Held, Holdings, Share } from './held.ts'
+import type { Held, Holdings } from './held.ts'
 import { type Asker, NOBODY, NodeRequest } from './node-request.ts'
 import { CANCEL } from './scripts/cancel.ts'
 import { RELEASE, REST } from './scripts/release.ts'
@@ -94,16 +94,14 @@ export class Endings {
         if (held === null || share === undefined) return isYes ? 'yes' : 'no'
         // Sent by another connection than the acquire, it may have come first.
         if (isYes) share.takenBack()
-        else this.#endedBefore(held, node, share)
+        else if (share.isEnding && share.wasLate) this.undoLate(held, node)
         share.isEnding = false
         return isYes ? 'yes' : 'no'
       },
       // It may be told later, and before the acquire arrives.
       failed: (node) => {
         const share = held?.shares[node]
-        if (held === null || share === undefined) return
-        this.#endedBefore(held, node, share)
-        share.isEnding = false
+        if (share !== undefined) share.isEnding = false
       },
       isDecided: (survey) => released(survey) >= quorum || without(survey) > ports.length - quorum,
     })
@@ -112,11 +110,6 @@ export class Endings {
     if (without(survey) > ports.length - quorum) return this.#released(held, 'not-held')
     if (without(survey) + released(survey) >= quorum) return this.#released(held, 'released')
     throw noQuorum(this.#voters, 'release', survey.votes(), true)
-  }
-
-  /** The release found nothing; what was granted meanwhile came behind it. */
-  #endedBefore(held: Held, node: number, share: Share): void {
-    if (share.isEnding && share.wasLate) this.undoLate(held, node)
   }
 
   #releaseRequests(held: Held | null, ended: Ended, keepForMs: number): Poll['request'] {

@@ -222,3 +222,26 @@ describe('a grant that comes behind its own end', () => {
     expect(asked(2)).toMatchObject({ releases: 0, cancels: 1 })
   })
 })
+
+describe('a call', () => {
+  it('that meets a bug of the client ends with that, and not with a lost quorum', async () => {
+    const model = await openModel(3)
+    for (const line of model.lines) line.failWith(new TypeError('no such method'), ACQUIRE)
+    await expect(model.settled(model.acquire('k', 'o'))).rejects.toThrow(TypeError)
+  })
+
+  it('that was decided says of a node that has not answered that it was not heard', async () => {
+    const model = await openModel(3)
+    await taken(model, 'k')
+    model.lines[2]?.holdReplies(ACQUIRE)
+    const result = await model.settled(model.acquire('k', 'o'))
+    const words = 'the others had decided before it answered'
+    expect(result).toMatchObject({
+      votes: [
+        { node: 'a', answer: 'held' },
+        { node: 'b', answer: 'held' },
+        { node: 'c', answer: 'failed', cause: { code: 'OUTCOME_UNKNOWN', message: words } },
+      ],
+    })
+  })
+})

@@ -9,6 +9,7 @@ import type { LossReason } from '../../../src/core/errors.ts'
 import { markerKey } from '../../../src/wire/keys.ts'
 import {
   loseEntry,
+  NODE_TIMEOUT_MS,
   openModel,
   ownersOf,
   type RedlockModel,
@@ -67,6 +68,15 @@ describe('a renewal', () => {
     expect(await model.settled(first)).toEqual({ kind: 'renewed', sentAtMs, ttlMs: TTL_MS })
     // Its own answers are those of one node; what the first has promised is all that stands.
     expect(await model.settled(second)).toEqual({ kind: 'renewed', sentAtMs, ttlMs: TTL_MS })
+  })
+
+  // The engine gives it up after that, and would not hear what the nodes said.
+  it('is unknown before the time for a node is over', async () => {
+    const { lines, backend, grant, clock } = await held()
+    for (const line of lines.slice(1)) line.holdRequests(EXTEND)
+    const failure = backend.renew(grant, TTL_MS).catch(({ code }) => code)
+    await clock.advance(0.9 * NODE_TIMEOUT_MS)
+    expect(await Promise.race([failure, 'nothing yet'])).toBe('OUTCOME_UNKNOWN')
   })
 
   it('by more than the prefix allows is refused, and ends nothing', async () => {
