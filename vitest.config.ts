@@ -11,6 +11,7 @@ const alias = [
   { find: /^holdfast\/connect$/, replacement: source('connect.ts') },
   { find: /^holdfast\/redis$/, replacement: source('redis.ts') },
   { find: /^holdfast\/redlock$/, replacement: source('redlock.ts') },
+  { find: /^holdfast\/etcd$/, replacement: source('etcd.ts') },
   { find: /^holdfast\/sqlite$/, replacement: source('sqlite.ts') },
   { find: /^holdfast\/election$/, replacement: source('election.ts') },
   { find: /^holdfast\/guards\/postgres$/, replacement: source('guards/postgres.ts') },

@@ -19,6 +19,7 @@ const library = Object.assign(
   await entry('index'),
   await entry('redis'),
   await entry('redlock'),
+  await entry('etcd'),
   await entry('sqlite'),
 )
 const folder = mkdtempSync(join(tmpdir(), 'holdfast-guarantees-'))

@@ -10,14 +10,14 @@ const END = '<!-- /guarantees -->'
 const CAPABILITIES = ['scope', 'fencing', 'expiry', 'lossNotice', 'order', 'wakeUp']
 
 /**
- * Real backends, none of which is asked for a lock: the client of Redis never connects.
+ * Real backends, none of which is asked for a lock: no client connects.
  *
  * @param library What of `holdfast` is called, so that sources and build can be asked alike.
  * @param client A client of ioredis that is not connected.
  * @param database An open database in a file; null leaves SQLite out.
  */
 export function guaranteeRows(library, client, database) {
-  const { memoryBackend, redisBackend, redlockBackend, sqliteBackend } = library
+  const { memoryBackend, redisBackend, redlockBackend, etcdBackend, sqliteBackend } = library
   const row = (backend, urls, page, { capabilities }) => ({ backend, urls, page, capabilities })
   const rows = [
     row('memoryBackend()', ['memory:'], 'memory', memoryBackend()),
@@ -34,6 +34,7 @@ export function guaranteeRows(library, client, database) {
       'redlock',
       redlockBackend({ a: client }),
     ),
+    row('etcdBackend(options)', [], 'etcd', etcdBackend({ endpoints: ['127.0.0.1:2379'] })),
   ]
   if (database === null) return rows
   return [

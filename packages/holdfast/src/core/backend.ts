@@ -74,6 +74,12 @@ export type AcquireRequest = Readonly<{
    */
   waiter: string
   holder: HolderInfo
+  /**
+   * The entry must live for `ttlMs` from now on whatever becomes of its holder: it is not renewed, or
+   * keeps the name taken when its holder has gone. A store that keeps many entries alive by one
+   * session gives it a session of its own.
+   */
+  ownLife?: boolean
   /** The store's word that the lease is over, before the next renewal would tell. */
   onLost(reason: LossReason): void
 }>
@@ -149,6 +155,21 @@ export interface Backend<C extends Capabilities = Capabilities> {
 
   /** Asks once. */
   tryAcquire(request: AcquireRequest): Promise<AcquireResult>
+  /**
+   * Stands in the store's own queue, in which every contender has a place, until it is granted: one
+   * owner, one call for each contender. The backend keeps the place alive, and takes it again under the
+   * same owner if it vanished. Without it the engine asks again and again.
+   *
+   * Granted, or rejects as `tryAcquire` does, or with the reason of `signal`; the engine then cancels the
+   * owner. `timeoutMs` bounds each request, not the wait.
+   *
+   * @param refused Called when somebody else has the name, at least once before a wait.
+   */
+  acquireInTurn?(
+    request: AcquireRequest,
+    signal: AbortSignal,
+    refused: (refusal: Extract<AcquireResult, { kind: 'held' }>) => void,
+  ): Promise<AcquireResult>
   /** Resolves when asking again is worth while: a hint. Rejects or resolves on abort. */
   wakeUp?(lockName: string, signal: AbortSignal): Promise<void>
   /**

@@ -70,6 +70,7 @@ export function ask(
       waits,
       waiter: context.waiter,
       holder: holderInfo(context, settings),
+      ownLife: livesAlone(settings),
       onLost: (reason) => {
         if (asked.lease) asked.lease.lose(reason)
         else asked.lost ??= reason
@@ -77,6 +78,12 @@ export function ask(
     },
   }
   return asked
+}
+
+/** Not renewed for as long as it is held, or there for longer than its holder. */
+function livesAlone({ renew, minHoldMs, maxHoldMs, lockDelayMs }: Settings): boolean {
+  const isKept = minHoldMs > 0 || lockDelayMs > 0 || maxHoldMs < Number.POSITIVE_INFINITY
+  return !renew || isKept
 }
 
 /** What every grant must be. A backend that breaks this is a bug, whoever wrote it. */

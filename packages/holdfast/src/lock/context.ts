@@ -9,6 +9,7 @@ import type { HeldLease } from './lease.ts'
 import type { Names } from './names.ts'
 import type { Ended, Ending } from './pass-on.ts'
 import type { Pulse } from './pulse.ts'
+import type { Turns } from './turns.ts'
 import type { Undo } from './undo.ts'
 import type { Waits } from './wait.ts'
 
@@ -28,6 +29,8 @@ export interface Context {
   /** See pass-on.ts. */
   readonly endGrant: (ending: Ending) => Promise<Ended>
   readonly waits: Waits
+  /** In place of `waits` on a store with a queue of its own. */
+  readonly turns: Turns
   /** The youngest lease of each lock name, until it is lost or its release is answered. */
   readonly held: Names<HeldLease>
   /** Every lease that is neither being released nor lost; two of one name after a take-over. */

@@ -42,6 +42,7 @@ import { Pulse } from './pulse.ts'
 import { join } from './shared.ts'
 import { shutDown } from './shut-down.ts'
 import { takeOver } from './take-over.ts'
+import { Turns } from './turns.ts'
 import { Undo } from './undo.ts'
 import { settle } from './using.ts'
 import { Waits } from './wait.ts'
@@ -114,6 +115,7 @@ class Engine<C extends Capabilities> implements Locks<C> {
       undo: new Undo(() => this.#context),
       endGrant: (ending) => this.#context.undo.follow(endGrant(this.#context, ending)),
       waits: new Waits(() => this.#context),
+      turns: new Turns(() => this.#context),
     }
     join(backend, emitter)
     setInside(this, { seams, options })
@@ -216,10 +218,9 @@ class Engine<C extends Capabilities> implements Locks<C> {
   }
 
   #acquire(lockName: string, settings: Settings): Promise<HeldLease> {
-    const { waits } = this.#context
-    return settings.waitMs > 0
-      ? waits.enter(lockName, settings)
-      : this.#acquireNow(lockName, settings)
+    const { waits, turns, backend } = this.#context
+    if (!(settings.waitMs > 0)) return this.#acquireNow(lockName, settings)
+    return (backend.acquireInTurn ? turns : waits).enter(lockName, settings)
   }
 
   async #acquireNow(lockName: string, settings: Settings): Promise<HeldLease> {

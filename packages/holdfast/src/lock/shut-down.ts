@@ -15,8 +15,9 @@ const CLOSE_MS_MAX = 5000
 
 /** Call once, with `context.isClosed` true already. Rejects only if the backend's close does. */
 export async function shutDown(context: Context): Promise<void> {
-  const { waits, attempts, leases, undo, seams, backend, emitter } = context
+  const { waits, turns, attempts, leases, undo, seams, backend, emitter } = context
   waits.close(() => new ClosedError())
+  turns.close(() => new ClosedError())
   for (const attempt of attempts) attempt.abandon(new ClosedError())
   for (const lease of [...leases]) {
     lease.lose('session-ended')

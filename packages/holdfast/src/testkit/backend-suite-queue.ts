@@ -7,10 +7,17 @@ import { acquired, type Check, granted, PATIENCE_MS, request } from './backend-h
 
 const CONTENDERS = 6
 const NO_QUEUE = "capabilities.order is 'queue-per-process'"
+const HAS_TURNS = 'it has acquireInTurn, and trying leaves no place'
 
 export function testQueue(check: Check): void {
   testOrder(check)
   testLeaving(check)
+}
+
+/** Why those who try have no place in a queue; null: they have. */
+function whyNoPlaces(backend: Backend): string | null {
+  if (backend.capabilities.order !== 'queue') return NO_QUEUE
+  return backend.acquireInTurn ? HAS_TURNS : null
 }
 
 /** Asks as a contender of its own that will ask again. */
@@ -29,7 +36,8 @@ function testOrder(check: Check): void {
     'contenders of all processes are granted in the order in which they came',
     async (store, skip) => {
       const { ours, theirs, lockName } = store
-      if (ours.capabilities.order !== 'queue') return skip(NO_QUEUE)
+      const reason = whyNoPlaces(ours)
+      if (reason !== null) return skip(reason)
       let grant = await acquired(ours, lockName)
       const line = Array.from({ length: CONTENDERS }, (_, index) =>
         contender(index % 2 === 0 ? theirs : ours, lockName),
@@ -50,7 +58,8 @@ function testOrder(check: Check): void {
   // A program that only tries, a thousand times a second, would get the name before all who wait.
   check('whoever does not wait does not pass those who do', async (store, skip) => {
     const { ours, theirs, lockName } = store
-    if (ours.capabilities.order !== 'queue') return skip(NO_QUEUE)
+    const reason = whyNoPlaces(ours)
+    if (reason !== null) return skip(reason)
     const grant = await acquired(ours, lockName)
     const { ask } = contender(theirs, lockName)
     strictEqual((await ask()).kind, 'held')
@@ -62,7 +71,8 @@ function testOrder(check: Check): void {
   // Asked again by polling, a contender that moved to the end each time would never be first.
   check('asking again keeps the place', async (store, skip) => {
     const { ours, theirs, lockName, lapse, nowMs } = store
-    if (ours.capabilities.order !== 'queue') return skip(NO_QUEUE)
+    const reason = whyNoPlaces(ours)
+    if (reason !== null) return skip(reason)
     const grant = await acquired(ours, lockName)
     const [first, second] = [contender(theirs, lockName), contender(ours, lockName)]
     const untilMs = nowMs() + 4000
@@ -82,7 +92,8 @@ function testLeaving(check: Check): void {
     'one that asks no more is passed over after a while, and not before it could ask',
     async (store, skip) => {
       const { ours, theirs, lockName, lapse, nowMs } = store
-      if (ours.capabilities.order !== 'queue') return skip(NO_QUEUE)
+      const reason = whyNoPlaces(ours)
+      if (reason !== null) return skip(reason)
       const grant = await acquired(ours, lockName)
       const [silent, next] = [contender(theirs, lockName), contender(ours, lockName)]
       const askedAtMs = nowMs()
@@ -100,7 +111,8 @@ function testLeaving(check: Check): void {
 
   check('one that stops waiting is passed over at once', async (store, skip) => {
     const { ours, theirs, lockName } = store
-    if (ours.capabilities.order !== 'queue') return skip(NO_QUEUE)
+    const reason = whyNoPlaces(ours)
+    if (reason !== null) return skip(reason)
     if (!ours.stopWaiting) return skip('the backend has no stopWaiting')
     const grant = await acquired(ours, lockName)
     const [gone, next] = [contender(theirs, lockName), contender(ours, lockName)]

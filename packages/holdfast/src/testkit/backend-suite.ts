@@ -19,6 +19,7 @@ import { testRelease } from './backend-suite-release.ts'
 import { testRenewal } from './backend-suite-renewal.ts'
 import { testRevoke } from './backend-suite-revoke.ts'
 import { testTokens } from './backend-suite-tokens.ts'
+import { testTurns } from './backend-suite-turns.ts'
 import { testWaking } from './backend-suite-waking.ts'
 
 /**
@@ -39,6 +40,7 @@ export function testBackend(runner: TestRunner, harness: BackendHarness): void {
     testCancel(check)
     testHandOver(check)
     testQueue(check)
+    testTurns(check)
     testRevoke(check)
     testLifetimes(check)
     testLooking(check)

@@ -17,6 +17,7 @@ import {
   marginMs,
   renewEveryMs,
 } from '../../../src/core/validity.ts'
+import { etcdBackend } from '../../../src/etcd.ts'
 import { redisBackend } from '../../../src/redis.ts'
 import { redlockBackend } from '../../../src/redlock.ts'
 import { sqliteBackend } from '../../../src/sqlite.ts'
@@ -38,7 +39,7 @@ const [driver] = sqliteDrivers()
 beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), 'holdfast-guarantees-'))
   database = driver?.open(join(folder, 'locks.db')) ?? null
-  const library = { memoryBackend, redisBackend, redlockBackend, sqliteBackend }
+  const library = { memoryBackend, redisBackend, redlockBackend, etcdBackend, sqliteBackend }
   rows = guaranteeRows(library, new Redis({ lazyConnect: true }), database)
 })
 
@@ -99,6 +100,7 @@ if (driver !== undefined) {
     const redis = capabilitiesOf('redisBackend(client)')
     const redisPolling = capabilitiesOf('redisBackend(client, { subscriber: false })')
     const redlock = capabilitiesOf('redlockBackend(nodes)')
+    const etcd = capabilitiesOf('etcdBackend(options)')
     const sqlite = capabilitiesOf('sqliteBackend(database)')
     const sqliteNormal = capabilitiesOf("sqliteBackend(database, { synchronous: 'normal' })")
     for (const [name = '', value, , who] of tableUnder(
@@ -114,6 +116,7 @@ if (driver !== undefined) {
         has.push('redis with `subscriber: false`')
       }
       if (redlock[key] === value) has.push('redlock')
+      if (etcd[key] === value) has.push('etcd')
       if (sqlite[key] === value) has.push('sqlite')
       if (sqlite[key] !== value && sqliteNormal[key] === value) {
         has.push("sqlite with `synchronous: 'normal'`")
@@ -146,6 +149,7 @@ it.each<readonly [name: string, backend: string]>([
   ['memory', 'memoryBackend()'],
   ['redis', 'redisBackend(client)'],
   ['redlock', 'redlockBackend(nodes)'],
+  ['etcd', 'etcdBackend(options)'],
   ...(driver ? [['sqlite', 'sqliteBackend(database)'] as const] : []),
 ])('the page of the %s backend says what it declares', (name, backend) => {
   const found = tableUnder(pageOf(`docs/backends/${name}.md`), '## What it guarantees')

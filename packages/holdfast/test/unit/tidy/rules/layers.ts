@@ -11,6 +11,8 @@ import { at, type Import, importsOf, isCode, resolveImport } from '../syntax.ts'
 
 const SOURCE = 'packages/holdfast/src/'
 const COMMAND = 'packages/cli/'
+/** No user has a client of etcd at hand, so ours is made here; loaded when it is needed. */
+const OWN_DRIVER = `${SOURCE}clients/etcd/member.ts`
 
 const BELOW: Readonly<Record<string, readonly string[]>> = {
   core: [],
@@ -64,7 +66,11 @@ function refuseSource(files: readonly TextFile[], file: TextFile, one: Import): 
   const target = resolveImport(file, specifier)
   if (target === null) {
     if (placeOf(file.path).layer === 'connect') return refuseDriver(files, one)
+    if (file.path === OWN_DRIVER) return refuseForeign(files, one)
     return `imports the package "${specifier}", but holdfast depends on nothing`
+  }
+  if (target === OWN_DRIVER && one.isValue && !ts.isCallExpression(one.node)) {
+    return `imports ${target} before it is needed`
   }
   if (!target.startsWith(SOURCE)) return `imports ${target}, which is not published with it`
 
@@ -80,14 +86,20 @@ function refuseSource(files: readonly TextFile[], file: TextFile, one: Import): 
   return `${from.layer} imports ${to.unit}; it may import ${allowed.join(', ') || 'nothing of ours'}`
 }
 
-/** `connect` alone opens connections: by drivers that a user may have, and only when it needs one. */
-function refuseDriver(files: readonly TextFile[], { specifier, node }: Import): string | null {
+/** `connect` opens connections: by drivers that a user may have, and only when it needs one. */
+function refuseDriver(files: readonly TextFile[], one: Import): string | null {
+  const complaint = refuseForeign(files, one)
+  if (complaint !== null) return complaint
+  const { specifier, node } = one
+  return ts.isCallExpression(node) ? null : `imports the package "${specifier}" before it is needed`
+}
+
+function refuseForeign(files: readonly TextFile[], { specifier }: Import): string | null {
   const own = findJson(files, 'packages/holdfast/package.json')
   const peers = dependencies(own, 'peerDependenciesMeta') as Record<string, { optional?: unknown }>
-  if (peers[specifier]?.optional !== true) {
-    return `imports the package "${specifier}", which is no optional peer of holdfast`
-  }
-  return ts.isCallExpression(node) ? null : `imports the package "${specifier}" before it is needed`
+  return peers[specifier]?.optional === true
+    ? null
+    : `imports the package "${specifier}", which is no optional peer of holdfast`
 }
 
 /** The command line is a user of the library like any other: public entries only. */

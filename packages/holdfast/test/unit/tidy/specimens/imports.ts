@@ -61,6 +61,22 @@ export const IMPORT_SPECIMENS: readonly Specimen[] = [
   },
   {
     rule: layers,
+    title: 'the client of etcd imports a package that is no peer, and is loaded at once',
+    files: {
+      'packages/holdfast/package.json':
+        '{"peerDependenciesMeta": {"@grpc/grpc-js": {"optional": true}}}',
+      [`${SRC}/clients/etcd/member.ts`]: "import '@grpc/grpc-js'\nimport 'long'\n",
+      [`${SRC}/clients/etcd/client.ts`]: `import '@grpc/grpc-js'\n${imports('./member.ts')}`,
+      [`${SRC}/clients/etcd/other.ts`]: "import type { A } from './member.ts'\n",
+    },
+    complaints: [
+      `${SRC}/clients/etcd/member.ts:2: imports the package "long", which is no optional peer of holdfast`,
+      `${SRC}/clients/etcd/client.ts:1: imports the package "@grpc/grpc-js", but holdfast depends on nothing`,
+      `${SRC}/clients/etcd/client.ts:2: imports ${SRC}/clients/etcd/member.ts before it is needed`,
+    ],
+  },
+  {
+    rule: layers,
     title: 'the library re-exports a type of a package',
     files: { [`${SRC}/guards/postgres.ts`]: "export type { Pool } from 'pg'\n" },
     complaints: [

@@ -1,0 +1,156 @@
+/**
+ * What this process has asked for, waits for and holds: one entry for each owner.
+ *
+ * An entry is here before its request leaves, so that a cancel knows the key. A held one whose time is
+ * over is deleted in etcd: the session under it may be kept alive by others, and would keep the name
+ * taken for ever. That comes after the deadline of its holder, like every expiry.
+ */
+import type { AcquireRequest, Grant } from '../../core/backend.ts'
+import { requestTimeoutMsMax } from '../../core/validity.ts'
+import { tokenAt } from './base.ts'
+import type { Context } from './context.ts'
+import type { Session } from './sessions.ts'
+import { isCreatedAt, remove, transaction } from './transactions.ts'
+
+export interface Entry {
+  readonly request: AcquireRequest
+  readonly key: Buffer
+  session: Session
+  /** `asking`: no answer yet; nobody knows whether its place is there. */
+  state: 'asking' | 'waiting' | 'held'
+  /** When its place was made; 0: not known to be. */
+  createRevision: bigint
+  token: bigint
+  /** When its life is over, on the clock of the seams. */
+  endsAtMs: number
+  /** While it waits: its place is gone, or its session. */
+  onVanished: (() => void) | null
+}
+
+/** An attempt without an answer is cancelled by the engine long before. */
+const ASKING_MS_MAX = 120_000
+
+export class Entries {
+  readonly #context: () => Context
+  readonly #byOwner = new Map<string, Entry>()
+  #sweepAtMs = Number.POSITIVE_INFINITY
+  #cancelSweep: (() => void) | null = null
+
+  constructor(context: () => Context) {
+    this.#context = context
+  }
+
+  get(owner: string, lockName: string): Entry | null {
+    const entry = this.#byOwner.get(owner)
+    return entry?.request.lockName === lockName ? entry : null
+  }
+
+  /** A new one, which asks. */
+  add(request: AcquireRequest, session: Session): Entry {
+    const { keys, seams } = this.#context()
+    const entry: Entry = {
+      request,
+      key: keys.placeKey(request.lockName, session.hex, request.owner),
+      session,
+      state: 'asking',
+      createRevision: 0n,
+      token: 0n,
+      endsAtMs: seams().nowMs() + ASKING_MS_MAX,
+      onVanished: null,
+    }
+    this.#byOwner.set(request.owner, entry)
+    return entry
+  }
+
+  /** Its place was made at that revision, under that base. */
+  placed(entry: Entry, revision: bigint, base: bigint): void {
+    entry.createRevision = revision
+    entry.token = tokenAt(revision, base)
+  }
+
+  /** It is the first in its queue. Its life counts from when its session was last confirmed. */
+  granted(entry: Entry): Grant {
+    const { source } = this.#context()
+    const { session, request, token } = entry
+    entry.state = 'held'
+    entry.onVanished = null
+    this.setEnd(entry, session.confirmedAtMs + session.ttlMs)
+    const { lockName, owner } = request
+    const { ttlMs, confirmedAtMs } = session
+    return {
+      lockName,
+      owner,
+      fencingToken: token,
+      source: source(),
+      ttlMs,
+      sentAtMs: confirmedAtMs,
+    }
+  }
+
+  setEnd(entry: Entry, endsAtMs: number): void {
+    entry.endsAtMs = endsAtMs
+    this.#planSweep(endsAtMs)
+  }
+
+  drop(entry: Entry): void {
+    if (this.#byOwner.get(entry.request.owner) === entry) this.#byOwner.delete(entry.request.owner)
+  }
+
+  holdsOn(session: Session): boolean {
+    for (const entry of this.#byOwner.values()) {
+      if (entry.session === session && entry.state === 'held') return true
+    }
+    return false
+  }
+
+  waitingOn(session: Session): Entry[] {
+    return [...this.#byOwner.values()].filter(
+      (entry) => entry.session === session && entry.state === 'waiting',
+    )
+  }
+
+  sessionEnded(session: Session): void {
+    for (const entry of [...this.#byOwner.values()]) {
+      if (entry.session !== session) continue
+      if (entry.state === 'waiting') entry.onVanished?.()
+      if (entry.state !== 'held') continue
+      this.drop(entry)
+      entry.request.onLost('session-ended')
+    }
+  }
+
+  close(): void {
+    this.#cancelSweep?.()
+    this.#cancelSweep = null
+  }
+
+  #planSweep(atMs: number): void {
+    if (atMs >= this.#sweepAtMs && this.#cancelSweep !== null) return
+    const { seams } = this.#context()
+    this.#cancelSweep?.()
+    this.#sweepAtMs = atMs
+    this.#cancelSweep = seams().after(atMs - seams().nowMs(), () => this.#sweep())
+  }
+
+  #sweep(): void {
+    this.#cancelSweep = null
+    const nowMs = this.#context().seams().nowMs()
+    let nextMs = Number.POSITIVE_INFINITY
+    for (const entry of [...this.#byOwner.values()]) {
+      if (entry.state === 'waiting') continue
+      if (entry.endsAtMs > nowMs) nextMs = Math.min(nextMs, entry.endsAtMs)
+      else this.#expire(entry)
+    }
+    if (nextMs < Number.POSITIVE_INFINITY) this.#planSweep(nextMs)
+  }
+
+  #expire(entry: Entry): void {
+    this.drop(entry)
+    const { client, background } = this.#context()
+    const { key, createRevision, state, session } = entry
+    // What has a session of its own ends with it.
+    if (state !== 'held' || session.isOwn || session.isOver) return
+    const end = transaction([isCreatedAt(key, createRevision)], [remove(key)])
+    background(() => client.write('Txn', end, requestTimeoutMsMax, 'the end of an expired lock'))
+  }
+}

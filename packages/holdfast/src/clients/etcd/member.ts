@@ -1,0 +1,160 @@
+/** One member of etcd: a channel to it, and what is sent by it. The only file that uses gRPC. */
+import {
+  type ChannelCredentials,
+  Client,
+  type ClientDuplexStream,
+  credentials,
+  Metadata,
+  type ServiceError,
+} from '@grpc/grpc-js'
+import { fromJSON, type MethodDefinition } from '@grpc/proto-loader'
+import { wallMs } from '../../core/clock.ts'
+import { DESCRIPTOR } from './descriptor.ts'
+import type { Methods, Streams } from './messages.ts'
+
+/** PEM texts. */
+export type EtcdTls = Readonly<{
+  ca?: Uint8Array | undefined
+  cert?: Uint8Array | undefined
+  key?: Uint8Array | undefined
+}>
+
+/** With an alias `Long` or a number in its place a revision above 2^53 would be rounded. */
+const DEFINITION = fromJSON(DESCRIPTOR as Parameters<typeof fromJSON>[0], {
+  keepCase: true,
+  longs: String,
+  arrays: false,
+})
+
+const SERVICES: Readonly<Record<keyof Methods | keyof Streams, string>> = {
+  Range: 'KV',
+  Txn: 'KV',
+  LeaseGrant: 'Lease',
+  LeaseRevoke: 'Lease',
+  LeaseTimeToLive: 'Lease',
+  LeaseKeepAlive: 'Lease',
+  Watch: 'Watch',
+  Status: 'Maintenance',
+  Authenticate: 'Auth',
+}
+
+type Calls = Readonly<Record<string, MethodDefinition<object, object>>>
+
+const CALLS: Calls = Object.fromEntries(
+  Object.entries(SERVICES).map(([name, service]) => {
+    const methods = DEFINITION[`etcdserverpb.${service}`] as unknown as Calls
+    return [name, methods[name] as MethodDefinition<object, object>]
+  }),
+)
+
+/**
+ * A connection of its own, so that two backends in one process fail apart; no proxy of the environment,
+ * which is for web pages. A server ends a connection that pings more often than every 5 s.
+ */
+const CHANNEL_OPTIONS = {
+  'grpc.use_local_subchannel_pool': 1,
+  'grpc.enable_http_proxy': 0,
+  'grpc.enable_retries': 0,
+  'grpc.service_config_disable_resolution': 1,
+  'grpc.keepalive_time_ms': 10_000,
+  'grpc.keepalive_timeout_ms': 3_000,
+  'grpc.initial_reconnect_backoff_ms': 100,
+  'grpc.min_reconnect_backoff_ms': 100,
+  'grpc.max_reconnect_backoff_ms': 1_000,
+  'grpc.max_receive_message_length': -1,
+}
+
+export interface Stream<Request> {
+  write(request: Request): void
+  /** No callback is called any more. */
+  end(): void
+}
+
+export class Member {
+  /** `host:port`. */
+  readonly endpoint: string
+  readonly #client: Client
+  /** Of the login, when there is one. */
+  #metadata: Metadata = new Metadata()
+
+  constructor(endpoint: string, tls: EtcdTls | null) {
+    this.endpoint = endpoint
+    this.#client = new Client(endpoint, credentialsOf(tls), CHANNEL_OPTIONS)
+  }
+
+  logIn(token: string): void {
+    this.#metadata = new Metadata()
+    this.#metadata.set('token', token)
+  }
+
+  /** Rejects with grpc-js' `ServiceError`. After `timeoutMs` the member is told to stop, too. */
+  call<M extends keyof Methods>(
+    name: M,
+    request: Methods[M][0],
+    timeoutMs: number,
+  ): Promise<Methods[M][1]> {
+    const { path, requestSerialize, responseDeserialize } = CALLS[name] as Calls[string]
+    return new Promise((resolve, reject) => {
+      const answered = (error: ServiceError | null, response?: object): void => {
+        if (error) reject(error)
+        else resolve(response as Methods[M][1])
+      }
+      this.#client.makeUnaryRequest(
+        path,
+        requestSerialize,
+        responseDeserialize,
+        request,
+        this.#metadata,
+        { deadline: wallMs() + timeoutMs },
+        answered,
+      )
+    })
+  }
+
+  /** @param timeoutMs Infinity: until it is ended. `failed` is called at most once, and last. */
+  stream<S extends keyof Streams>(
+    name: S,
+    timeoutMs: number,
+    answered: (response: Streams[S][1]) => void,
+    failed: (error: unknown) => void,
+  ): Stream<Streams[S][0]> {
+    const { path, requestSerialize, responseDeserialize } = CALLS[name] as Calls[string]
+    const options = timeoutMs === Number.POSITIVE_INFINITY ? {} : { deadline: wallMs() + timeoutMs }
+    const stream: ClientDuplexStream<object, object> = this.#client.makeBidiStreamRequest(
+      path,
+      requestSerialize,
+      responseDeserialize,
+      this.#metadata,
+      options,
+    )
+    let isOver = false
+    const fail = (error: unknown): void => {
+      if (isOver) return
+      isOver = true
+      failed(error)
+    }
+    stream.on('data', (response: object) => {
+      if (!isOver) answered(response as Streams[S][1])
+    })
+    stream.on('error', fail)
+    stream.on('end', () => fail(new Error('the member ended the stream')))
+    return {
+      write: (request) => void stream.write(request),
+      end() {
+        isOver = true
+        stream.cancel()
+      },
+    }
+  }
+
+  close(): void {
+    this.#client.close()
+  }
+}
+
+function credentialsOf(tls: EtcdTls | null): ChannelCredentials {
+  if (tls === null) return credentials.createInsecure()
+  const bytes = (part: Uint8Array | undefined): Buffer | null =>
+    part === undefined ? null : Buffer.from(part)
+  return credentials.createSsl(bytes(tls.ca), bytes(tls.key), bytes(tls.cert))
+}

@@ -1,0 +1,64 @@
+/** Private members of etcd for tests, what is looked up in them, and pairs of backends on them. */
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
+import {
+  type EtcdCluster,
+  type EtcdServer,
+  startEtcd,
+  startEtcdCluster,
+} from '../../../cli/src/lab/servers/index.ts'
+import { etcdBackendWith } from '../../src/backends/etcd/etcd-backend.ts'
+import type { EtcdOptions } from '../../src/backends/etcd/options.ts'
+import { EtcdClient } from '../../src/clients/etcd/client.ts'
+import type { KeyValue } from '../../src/clients/etcd/messages.ts'
+import { systemSeams } from '../../src/core/seams.ts'
+import type { OpenBackends } from '../../src/testkit/backend-harness.ts'
+
+const LOOK_MS_MAX = 20_000
+const ALL = { key: Buffer.from([0]), range_end: Buffer.from([0]) }
+
+/** All keys of an etcd, by a client of the test's own. */
+export async function allKeys(endpoints: readonly string[]): Promise<readonly KeyValue[]> {
+  const client = new EtcdClient(() => systemSeams, { endpoints, tls: null, login: null })
+  try {
+    const answer = await client.read('Range', ALL, LOOK_MS_MAX, 'a look by a test')
+    return answer.kvs ?? []
+  } finally {
+    client.close()
+  }
+}
+
+/** Keys that would never end by themselves. The base of the tokens is none of them. */
+export async function keysWithoutLease(endpoints: readonly string[]): Promise<readonly string[]> {
+  const keys = await allKeys(endpoints)
+  return keys
+    .filter(({ lease, key }) => (!lease || lease === '0') && !key.toString().endsWith('#hf:base'))
+    .map(({ key }) => key.toString())
+}
+
+/** Two backends on one etcd, each with connections of its own. */
+export function openEtcdPair(
+  endpoints: readonly string[],
+  options: Partial<EtcdOptions> = {},
+): OpenBackends {
+  const ours = etcdBackendWith(systemSeams, { endpoints, ...options })
+  const theirs = etcdBackendWith(systemSeams, { endpoints, ...options })
+  return {
+    ours,
+    theirs,
+    withoutEnd: () => keysWithoutLease(endpoints),
+    close: async () => {
+      await Promise.all([ours.close(), theirs.close()])
+    },
+  }
+}
+
+/** Runs the command line of etcd against one member. @returns What it printed, trimmed. */
+export async function etcdctl(server: EtcdServer, ...args: string[]): Promise<string> {
+  const { program, env } = server.etcdctl
+  const common = [`--endpoints=${server.endpoint}`, '--command-timeout=20s']
+  const { stdout } = await promisify(execFile)(program, [...common, ...args], { env })
+  return stdout.trim()
+}
+
+export { type EtcdCluster, type EtcdServer, startEtcd, startEtcdCluster }
