@@ -16,6 +16,8 @@ const CLOCK_MS_START = 1000
 const WALL_MS_START = 1_700_000_000_000
 /** `/proc/uptime` has two decimals. */
 const BOOT_GRAIN_MS = 10
+/** A step that undoes a sleep to within 5 ms hides it for a while: core/elapsed.ts says so. */
+const UNDONE_MS = 10
 /** So that a timer is not asked a rounding error before its time. */
 const ROUNDING_MS = 1e-6
 /** Node reads sockets after its timers. */
@@ -107,7 +109,11 @@ export class Process {
     this.isDead = true
   }
 
-  stepWall(byMs: number): void {
+  /** One that would hide a sleep of its machine goes a little further: no lease promises to see that one. */
+  stepWall(wantedMs: number): void {
+    const sleptMs = this.#sleep === null ? 0 : this.#sleep.untilMs - this.#sleep.fromMs
+    const undoes = this.#sleep !== null && Math.abs(sleptMs + wantedMs) < UNDONE_MS
+    const byMs = undoes ? wantedMs - 2 * UNDONE_MS : wantedMs
     this.note(() => `wall clock steps by ${byMs.toFixed(0)} ms`)
     this.#wallStepMs += byMs
   }

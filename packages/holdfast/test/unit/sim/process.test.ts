@@ -81,6 +81,23 @@ describe('a process', () => {
     expect(firedAtMs).toBeCloseTo(150, 3)
   })
 
+  // Seed 35514 of `clocks`: 782 ms of sleep and a step of -785 ms, which an engine cannot tell from nothing.
+  it('never has a sleep undone by its wall clock, and steps otherwise as it is asked to', async () => {
+    const { scheduler, process } = born()
+    process.suspend(100)
+    await scheduler.run(200, nothing)
+    for (const [askedMs, playedMs] of [
+      [-92, -112],
+      [-108, -128],
+      [-89, -89],
+      [-111, -111],
+    ] as const) {
+      const wallMs = process.seams.wallMs()
+      process.stepWall(askedMs)
+      expect(process.seams.wallMs() - wallMs).toBe(playedMs)
+    }
+  })
+
   it('that is dead runs nothing again', async () => {
     const { scheduler, process, said } = born()
     process.deliver(20, () => said.push('message'))
