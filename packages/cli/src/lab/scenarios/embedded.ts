@@ -1,5 +1,6 @@
 /** Those that need no server: the same experiments on files of SQLite. */
 import { scenario as campaign } from './campaign/embedded.ts'
+import { scenario as failover } from './failover/embedded.ts'
 import type { KnownScenario } from './index.ts'
 import { scenario as lateWrite } from './late-write/embedded.ts'
 import { scenario as pause } from './pause/embedded.ts'
@@ -17,4 +18,5 @@ export const EMBEDDED: readonly KnownScenario[] = [
   lateWrite,
   campaign,
   watchdog,
+  failover,
 ].map((scenario) => ({ scenario, module: moduleOf(scenario.name) }))

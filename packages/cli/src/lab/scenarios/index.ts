@@ -3,6 +3,7 @@ import type { TrialScenario } from '../trial.ts'
 import { scenario as availability } from './availability/index.ts'
 import { scenario as campaign } from './campaign/index.ts'
 import { scenario as dataLoss } from './data-loss/index.ts'
+import { scenario as failover } from './failover/index.ts'
 import { scenario as lateWrite } from './late-write/index.ts'
 import { scenario as pause } from './pause/index.ts'
 import { scenario as splitBrain } from './split-brain/index.ts'
@@ -27,4 +28,5 @@ export const SCENARIOS: readonly KnownScenario[] = [
   { scenario: availability, module: new URL('./availability/index.js', import.meta.url).href },
   { scenario: splitBrain, module: new URL('./split-brain/index.js', import.meta.url).href },
   { scenario: watchdog, module: new URL('./watchdog/index.js', import.meta.url).href },
+  { scenario: failover, module: new URL('./failover/index.js', import.meta.url).href },
 ]

@@ -194,6 +194,20 @@ describe('an observer', () => {
     }
   })
 
+  it('is told of another term also where the value is the same', async () => {
+    const { observer, candidate, clock } = open()
+    const [one, two] = [candidate('same'), candidate('same')]
+    const first = await led(clock, one.next())
+    const theirs = two.next()
+    observer.next()
+    await clock.advance(100)
+    const second = observer.next()
+    one.end()
+    await clock.advance(2000)
+    expect(shown(given(second))).toEqual([given(theirs).fencingToken, 'same'])
+    expect(given(theirs).fencingToken).not.toBe(first.fencingToken)
+  })
+
   it('is told nothing twice', async () => {
     const { observer, candidate, clock } = open()
     await led(clock, candidate('a').next())
@@ -213,6 +227,27 @@ describe('an observer', () => {
     const second = observer.next()
     await clock.advance(0)
     expect(given(second)?.value).toBe('d')
+  })
+
+  it('leaves no sleep at the store behind', async () => {
+    const { observer, candidate, clock, watching } = open()
+    const { backend } = watching
+    const sleep = backend.wakeUp
+    const signals: AbortSignal[] = []
+    backend.wakeUp = (lockName, signal) => {
+      signals.push(signal)
+      return sleep?.(lockName, signal) ?? Promise.resolve()
+    }
+    const one = candidate('a')
+    const term = await led(clock, one.next())
+    for (const value of ['b', 'c', 'd']) {
+      const round = observer.next()
+      await clock.advance(2000)
+      given(round)
+      await term.proclaim(value)
+    }
+    expect(signals.length).toBeGreaterThanOrEqual(3)
+    expect(signals.filter(({ aborted }) => !aborted)).toEqual([])
   })
 
   it('does nothing while nobody asks it', async () => {

@@ -201,6 +201,21 @@ describe('the end of a term', () => {
     expect([round.state, next.state].sort()).toEqual(['pending', 'resolved'])
   })
 
+  it('leaves no drain behind: it ended first, or was lost first', async () => {
+    for (const end of ['body', 'loss'] as const) {
+      const world = openWorld()
+      const stop = new AbortController()
+      const election = createElection(world.engine().locks, NAME, { ttlMs: TTL_MS })
+      const one = stepsOf(world.clock, election.campaign({ signal: stop.signal }))
+      const term = await led(world.clock, one.next())
+      if (end === 'loss') loseLease(term, 'expired')
+      stop.abort()
+      if (end === 'body') one.next()
+      await world.clock.advance(0)
+      expect(world.keepingAlive(), end).toBe(0)
+    }
+  })
+
   it('leaves nothing armed', async () => {
     const all = await lead()
     all.stop.abort()
@@ -326,7 +341,18 @@ describe('proclaim', () => {
     expect(await codeOf(term.proclaim('x'))).toBe('LEASE_LOST')
   })
 
-  it('by whoever does not know of its loss yet throws, and the signal tells', async () => {
+  // The store says "not held", and the reason is what its next renewal says.
+  it('that the store refuses because the term is over throws, and the signal tells why', async () => {
+    const { clock, term, backend } = await lead()
+    backend.next('proclaim', answering(Promise.resolve('not-held')))
+    backend.next('renew', answering(Promise.resolve({ kind: 'lost', reason: 'superseded' })))
+    const told = watch(clock, term.proclaim('x'))
+    await clock.advance(0)
+    expect(told.error).toMatchObject({ code: 'LEASE_LOST', reason: 'superseded' })
+    expect(term.signal.reason).toMatchObject({ reason: 'superseded' })
+  })
+
+  it('after an operator deposed the leader throws, and the signal tells', async () => {
     const { clock, term, store } = await lead()
     const taken = await store.revoke(
       {

@@ -1,0 +1,10 @@
+/** `failover` on files of SQLite: who stands still there may have the file’s write lock, so nobody does. */
+import type { TrialScenario } from '../../trial.ts'
+import { embedded } from '../ground/embedded.ts'
+import { failoverOn } from './scenario.ts'
+
+export const scenario: TrialScenario = failoverOn(
+  embedded,
+  [{ name: 'sqlite', nodes: 0, faults: ['kill', 'resign'] }],
+  { name: 'sqlite', nodes: 0, faults: ['resign'] },
+)
