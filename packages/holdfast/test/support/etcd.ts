@@ -1,5 +1,5 @@
 /** Private members of etcd for tests, what is looked up in them, and pairs of backends on them. */
-import { execFile } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { promisify } from 'node:util'
 import {
   type EtcdCluster,
@@ -62,3 +62,39 @@ export async function etcdctl(server: EtcdServer, ...args: string[]): Promise<st
 }
 
 export { type EtcdCluster, type EtcdServer, startEtcd, startEtcdCluster }
+
+/** A program that is not of Holdfast: `etcdctl lock`. */
+export interface ForeignLock {
+  /** Its key, once it holds the lock. */
+  readonly held: Promise<string>
+  /** Whether it has said that it holds the lock. */
+  isHeld(): boolean
+  /** Gives the lock up, or its place in the queue, and resolves when it has ended. */
+  end(): Promise<void>
+}
+
+export function lockByEtcdctl({ etcdctl, endpoint }: EtcdServer, lockName: string): ForeignLock {
+  const args = [`--endpoints=${endpoint}`, 'lock', lockName]
+  const child = spawn(etcdctl.program, args, {
+    env: etcdctl.env,
+    stdio: ['ignore', 'pipe', 'ignore'],
+  })
+  const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()))
+  let text = ''
+  const held = new Promise<string>((resolve, reject) => {
+    child.stdout.setEncoding('utf8')
+    child.stdout.on('data', (more: string) => {
+      text += more
+      if (text.includes('\n')) resolve(text.trim())
+    })
+    child.once('error', reject)
+  })
+  return {
+    held,
+    isHeld: () => text.includes('\n'),
+    async end() {
+      child.kill('SIGINT')
+      await ended
+    },
+  }
+}
