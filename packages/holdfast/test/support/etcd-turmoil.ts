@@ -14,7 +14,7 @@ export class EtcdTurmoil {
   count = 0
 
   static async start(): Promise<EtcdTurmoil> {
-    return new EtcdTurmoil(await startEtcdCluster({ heartbeatMs: 50 }))
+    return new EtcdTurmoil(await startEtcdCluster())
   }
 
   private constructor(cluster: EtcdCluster) {

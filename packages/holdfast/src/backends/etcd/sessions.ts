@@ -43,6 +43,8 @@ const CANCELS_MAX = 1000
 const REFRESH_SHARE = 1 / 3
 const STALE_SHARE = 1 / 2
 const DRAWS_MAX = 10
+/** With less time left a grant is not asked for again. */
+const AGAIN_MS_MIN = 200
 
 export class Sessions {
   readonly #context: () => Context
@@ -149,6 +151,7 @@ export class Sessions {
 
   async #grant(seconds: number, isOwn: boolean, timeoutMs: number): Promise<Session> {
     const { client, seams, background } = this.#context()
+    const untilMs = seams().nowMs() + timeoutMs
     for (let draws = 1; ; draws++) {
       const id = drawId(seams().nonce())
       const sentAtMs = seams().nowMs()
@@ -156,7 +159,7 @@ export class Sessions {
         const answer = await client.write(
           'LeaseGrant',
           { TTL: seconds, ID: id.toString() },
-          timeoutMs,
+          untilMs - sentAtMs,
           'the grant of a session',
         )
         const ttlMs = Number(answer.TTL ?? 0) * 1000
@@ -173,6 +176,8 @@ export class Sessions {
         if (error instanceof BackendUnavailableError) throw error
         // N3.
         background(() => this.#revokeId(id.toString()))
+        // Another member may do it: nothing hangs on the one that nobody knows of.
+        if (untilMs - seams().nowMs() > AGAIN_MS_MIN && draws < DRAWS_MAX) continue
         // No place was asked for: nothing of the lock can have been applied.
         const words = 'etcd gave no answer to the grant of a session'
         throw new BackendUnavailableError('down', words, { cause: error })

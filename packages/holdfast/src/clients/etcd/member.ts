@@ -64,6 +64,8 @@ const CHANNEL_OPTIONS = {
   'grpc.max_receive_message_length': -1,
 }
 
+const NOBODY = new Metadata()
+
 export interface Stream<Request> {
   write(request: Request): void
   /** No callback is called any more. */
@@ -104,7 +106,8 @@ export class Member {
         requestSerialize,
         responseDeserialize,
         request,
-        this.#metadata,
+        // With a login that is over etcd refuses even the next login.
+        name === 'Authenticate' ? NOBODY : this.#metadata,
         { deadline: wallMs() + timeoutMs },
         answered,
       )
