@@ -16,7 +16,7 @@ const WAITERS_AHEAD = 10
 const COMMITS_MS = 600
 /** Fewer in that time leave everybody time enough to look at each. */
 const COMMITS_MIN = 150
-const DRAWS_MAX = 5
+const DRAWS_MAX = 40
 
 const watchers = openFileWatchers()
 

@@ -1,6 +1,6 @@
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -29,11 +29,15 @@ it('a process that has ended is dead, and one of another pid namespace may live'
 
 // Killed, but its parent has not asked for it: it has a pid still, and never asks for a lock again.
 it('a zombie is dead', async () => {
-  const parent = spawn('sh', ['-c', 'sleep 0 & echo $!; exec sleep 20'], {
-    stdio: ['ignore', 'pipe', 'ignore'],
-  })
+  const text = 'exec 3<&0; (read line <&3) & echo $!; exec sleep 20'
+  const parent = spawn('sh', ['-c', text], { stdio: ['pipe', 'pipe', 'ignore'] })
   onTestFinished(() => void parent.kill('SIGKILL'))
   const [line] = await once(parent.stdout, 'data')
+  // A shell asks for a child that ends before its own program is another one.
+  const program = (): string => readFileSync(`/proc/${parent.pid}/comm`, 'utf8')
+  for (let tries = 0; tries < 200 && program() !== 'sleep\n'; tries++) await sleep(50)
+  expect(program()).toBe('sleep\n')
+  parent.stdin.end('\n')
   const zombie = { pid: Number(line), startedAt: '', pidNamespace }
   for (let tries = 0; tries < 200 && !isDead(host, zombie); tries++) await sleep(50)
   expect(isDead(host, zombie)).toBe(true)
