@@ -52,9 +52,13 @@ async function missingDriver(folder: string, flags: readonly string[]): Promise<
 }
 
 /** What goes wrong, entry by entry. */
-async function failures(folder: string, flags: readonly string[] = []): Promise<string[]> {
+async function failures(
+  folder: string,
+  flags: readonly string[] = [],
+  specifiers: readonly string[] = SPECIFIERS,
+): Promise<string[]> {
   const found: string[] = []
-  for (const specifier of SPECIFIERS) {
+  for (const specifier of specifiers) {
     for (const form of ['require', 'import'] as const) {
       const { code, output } = await load(folder, form, specifier, flags)
       if (code !== 0) found.push(`${form} of ${specifier} ends with ${code}: ${output}`)
@@ -119,7 +123,7 @@ it('an entry that needs a driver is found', async () => {
   const damaged = await broken(holdfast, (folder) =>
     appendFileSync(join(folder, 'dist/core/errors.js'), "import 'ioredis'\n"),
   )
-  const found = await failures(await installed(damaged))
+  const found = await failures(await installed(damaged), [], ['holdfast'])
   expect(found[0]).toMatch(/^require of holdfast ends with 1: .*Cannot find package 'ioredis'/s)
 })
 
@@ -127,7 +131,7 @@ it('an entry that cannot be required is found', async () => {
   const damaged = await broken(holdfast, (folder) =>
     appendFileSync(join(folder, 'dist/core/errors.js'), 'await Promise.resolve()\n'),
   )
-  const found = await failures(await installed(damaged))
+  const found = await failures(await installed(damaged), [], ['holdfast'])
   expect(found[0]).toMatch(/^require of holdfast ends with 1: .*ERR_REQUIRE_ASYNC_MODULE/s)
   expect(found.some((failure) => failure.startsWith('import of holdfast '))).toBe(false)
 })
