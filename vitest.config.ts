@@ -22,15 +22,17 @@ const alias = [
 /** Real servers need time to start on a busy machine; a hang is found by this bound, not by luck. */
 const slow = { testTimeout: 60_000, hookTimeout: 120_000 }
 
+/** What several runs at once share; see scripts/lib/tests.mjs. */
+const SHARE = Number(process.env['HOLDFAST_TEST_WORKERS'] ?? 0)
 /** The default, one less than there are cores, would leave one on a small machine. */
-const WORKERS = Math.max(3, availableParallelism() - 1)
+const WORKERS = SHARE || Math.max(3, availableParallelism() - 1)
 
 /**
  * Tests that wait for a server for most of their time, and those of one process, which fill the gaps:
  * with three files at a time two cores were idle for half of it. They run before the others, which
  * need the cores for programs that they start.
  */
-const waiting = { ...slow, maxWorkers: WORKERS + 2, sequence: { groupOrder: 0 } }
+const waiting = { ...slow, maxWorkers: SHARE || WORKERS + 2, sequence: { groupOrder: 0 } }
 const working = { sequence: { groupOrder: 1 } }
 
 export default defineConfig({

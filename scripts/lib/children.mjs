@@ -12,10 +12,13 @@
 import { spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { constants } from 'node:os'
+import { createInterface } from 'node:readline'
 import { SetupError } from './setup-error.mjs'
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP']
 const PARENT_POLL_MS = 250
+/** For what is in a pipe when the program that wrote it has ended. */
+const LAST_LINES_MS = 2000
 const running = new Set()
 let endedBy = null
 
@@ -41,6 +44,26 @@ export function runInForeground(command, args, { cwd, env }) {
     const child = spawnChild(command, args, { cwd, env, stdio: 'inherit' })
     child.once('error', (error) => reject(new SetupError(`${command}: ${error.message}`)))
     child.once('exit', (code, signal) => resolve(code ?? exitCodeOf(signal)))
+  })
+}
+
+/**
+ * Like {@link runInForeground} for one of several programs at once: without stdin, and with the name
+ * before each line of what it says, on our own stdout.
+ */
+export function runBeside(name, command, args, { cwd, env }) {
+  return new Promise((resolve, reject) => {
+    const child = spawnChild(command, args, { cwd, env, stdio: ['ignore', 'pipe', 'pipe'] })
+    for (const input of [child.stdout, child.stderr]) {
+      createInterface({ input }).on('line', (line) => process.stdout.write(`${name} | ${line}\n`))
+    }
+    child.once('error', (error) => reject(new SetupError(`${command}: ${error.message}`)))
+    child.once('exit', (code, signal) => {
+      const over = () => resolve(code ?? exitCodeOf(signal))
+      child.once('close', over)
+      // What it has left behind may hold its output open for ever.
+      setTimeout(over, LAST_LINES_MS)
+    })
   })
 }
 

@@ -13,7 +13,7 @@ import {
   NotToBeHadError,
   whyNotLoaded,
 } from './better-sqlite3.mjs'
-import { isSignalled, runInForeground } from './children.mjs'
+import { isSignalled, runBeside, runInForeground } from './children.mjs'
 import { findOtherNode } from './other-node.mjs'
 import { SetupError, say } from './progress.mjs'
 
@@ -37,6 +37,8 @@ const OTHER_NODE_TESTS_WITH_SERVERS = [
   'packages/holdfast/test/conformance/redis-proxied.test',
   'packages/holdfast/test/conformance/postgres-guard.test',
 ]
+/** Files at a time in each of those runs, which are three at once. */
+const OTHER_NODE_WORKERS = '3'
 /** Simulated, searched, or about texts, so the same under each; and the dearest that need no server. */
 const NOT_UNDER_OTHER_NODES = [
   'packages/holdfast/test/unit/sim/**',
@@ -86,12 +88,13 @@ export async function runTests({ root, args, env, missing }) {
       await runVitest({ name, root, env: { ...env, ...sqlite.env }, args: SERVERLESS_TESTS }),
     )
   }
-  for (const [major, preparing] of prepared) {
-    if (isSignalled()) break
-    codes.push(
-      await runUnderOtherNode(await preparing, { major, root, env, lacksServers, isStrict }),
-    )
-  }
+  // At once: each of them waits for two thirds of its time.
+  const others = Array.from(prepared, async ([major, preparing]) => {
+    const ready = await preparing
+    if (isSignalled()) return 0
+    return runUnderOtherNode(ready, { major, root, env, lacksServers, isStrict })
+  })
+  codes.push(...(await Promise.all(others)))
   return codes.find((code) => code !== 0) ?? 0
 }
 
@@ -151,9 +154,15 @@ async function runUnderOtherNode(prepared, { major, root, env, lacksServers, isS
   const code = await runVitest({
     name: `node${major}`,
     root,
-    env: { ...env, PATH: path, ...(sqlite && { HOLDFAST_BETTER_SQLITE3: sqlite }) },
+    env: {
+      ...env,
+      PATH: path,
+      HOLDFAST_TEST_WORKERS: OTHER_NODE_WORKERS,
+      ...(sqlite && { HOLDFAST_BETTER_SQLITE3: sqlite }),
+    },
     args: [...tests, ...NOT_UNDER_OTHER_NODES.flatMap((pattern) => ['--exclude', pattern])],
     node: join(bin, 'node'),
+    isOneOfSome: true,
   })
   const isFailure = isStrict && lack !== undefined && !(lack instanceof NotToBeHadError)
   return code === 0 && isFailure ? 1 : code
@@ -163,7 +172,7 @@ function only(projects) {
   return projects.flatMap((project) => ['--project', project])
 }
 
-function runVitest({ name, root, env, args, node = process.execPath }) {
+function runVitest({ name, root, env, args, node = process.execPath, isOneOfSome = false }) {
   const reports = env.HOLDFAST_TEST_REPORTS
   const reporting = []
   // Whoever asks for a reporter gets that one alone.
@@ -177,5 +186,9 @@ function runVitest({ name, root, env, args, node = process.execPath }) {
   }
   // vitest sets NODE_ENV itself, unless it is set: `production` changes what packages load.
   const { NODE_ENV, ...rest } = env
-  return runInForeground(node, [VITEST, 'run', ...args, ...reporting], { cwd: root, env: rest })
+  const options = { cwd: root, env: rest }
+  const vitest = [VITEST, 'run', ...args, ...reporting]
+  return isOneOfSome
+    ? runBeside(name, node, vitest, options)
+    : runInForeground(node, vitest, options)
 }

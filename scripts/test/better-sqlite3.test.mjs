@@ -86,6 +86,7 @@ describe('better-sqlite3 for another version of Node', () => {
     const seen = readFileSync(join(folder, 'seen'), 'utf8')
     expect(seen).toContain(`npm_config_nodedir=${join(folder, 'node')}\n`)
     expect(seen).toContain(`PATH=${join(folder, 'node/bin')}:${tools}\n`)
+    expect(seen).toMatch(/^CFLAGS=-O0$/m)
     const calls = readFileSync(join(folder, 'calls'), 'utf8').trim().split('\n')
     expect(calls).toHaveLength(1)
     expect(calls[0]).toMatch(/ better-sqlite3@12\.11\.1$/)

@@ -69,6 +69,27 @@ describe('a signal', () => {
     expect(await run.ended).toMatchObject({ code: 9 })
   })
 
+  // One of several runs at once that nobody ended would go on without anybody who waits for it.
+  it('ends all that are run beside each other, and each line says whose it is', async () => {
+    const run = startNode(
+      `const { runBeside } = await lib('children.mjs')
+       const program =
+         'console.log(process.pid); setTimeout(() => console.error("up"), 200); setTimeout(() => {}, 300_000)'
+       const names = ['one', 'two']
+       const runs = names.map((name) => runBeside(name, process.execPath, ['-e', program], {}))
+       console.log((await Promise.all(runs)).join(' and '))`,
+    )
+    await Promise.all(['one | up', 'two | up'].map((line) => run.says(line)))
+
+    run.child.kill('SIGTERM')
+
+    const { stdout } = await run.ended
+    expect(stdout).toMatch(/^143 and 143$/m)
+    const pids = Array.from(stdout.matchAll(/^(?:one|two) \| (\d+)$/gm), ([, pid]) => Number(pid))
+    expect(new Set(pids).size).toBe(2)
+    for (const pid of pids) expect(() => process.kill(pid, 0)).toThrow('ESRCH')
+  })
+
   // What is compiled beside the tests ended at once, and the script with it, before its tests had.
   it('waits for what is run in the foreground, and nothing more is started beside it', async () => {
     const run = startNode(
