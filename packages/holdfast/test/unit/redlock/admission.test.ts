@@ -141,6 +141,78 @@ describe('a program whose nodes refused to vote', () => {
     expect(world.states()).toBe('vvv')
   })
 
+  it('asks nothing more of a node for which it waits, however often that refuses', async () => {
+    const world = open()
+    world.refused()
+    await world.clock.advance(0)
+    const asked = world.asked()
+    const marker = world.nodes[0]?.keys.find(MARKER, 0)?.value ?? ''
+    for (let time = 0; time < 50; time++) {
+      const waiting = { kind: 'amnesia', why: 'waiting', marker } as const
+      world.admission.onRefusal(world.askers[0] as NodeAsker, waiting)
+      await world.clock.advance(100)
+    }
+    expect(world.asked()).toBe(asked)
+  })
+
+  it('asks nothing at all because a TTL was too long', async () => {
+    const world = open()
+    world.admission.onRefusal(world.askers[0] as NodeAsker, { kind: 'too-long', maxTtlMs: 100 })
+    await world.clock.advance(5000)
+    expect(world.asked()).toBe(0)
+  })
+
+  it('says that it looks while it does so for the first time', async () => {
+    const world = open()
+    world.refused()
+    world.admission.settled()
+    expect(world.admission.explain([])?.message).toContain('it is being looked at them')
+    await world.clock.advance(0)
+    expect(world.admission.explain([])?.message).toContain('may vote')
+  })
+
+  it('looks once more at what was reported while it looked', async () => {
+    const world = open('fresh')
+    world.refused()
+    const settled = world.admission.settled()
+    world.refused()
+    await world.clock.advance(0)
+    await settled
+    expect(world.states()).toBe('vvv')
+    const asked = world.asked()
+    await world.clock.advance(1000)
+    expect(world.asked()).toBe(asked + 3)
+    await world.clock.advance(60_000)
+    expect(world.asked()).toBe(asked + 3)
+  })
+
+  it.each([
+    ['is as long as the longest TTL of a set that was closed in favour of this one', true],
+    ['is not made longer by what stood there of another set', false],
+  ])('the wait %s', async (_, isOurs) => {
+    const world = open()
+    const names = isOurs ? ['a', 'b', 'c'] : ['x', 'y']
+    const rest = isOurs ? setIdOf(names) : 'x,y'
+    const setId = isOurs ? setIdOf(['x', 'y']) : setIdOf(names)
+    const runId = world.nodes[0]?.runId ?? ''
+    const state = isOurs ? 'c' : 'v'
+    const value = `hfm1:${state}:${'i'.repeat(22)}:${setId}:02:00040000:${runId}:${rest}`
+    world.nodes[0]?.keys.put(MARKER, { type: 'string', value, expiresAtMs: null })
+    world.refused()
+    await world.clock.advance(0)
+    if (!isOurs) {
+      expect(world.admission.explain([])?.message).toContain('belongs to other nodes')
+      world.nodes[0]?.keys.remove(MARKER, 0)
+      world.refused()
+      await world.clock.advance(1000)
+    }
+    expect(world.states()).toBe('www')
+    await world.clock.advance(WAIT_MS + 2000)
+    expect(world.states()).toBe(isOurs ? 'www' : 'vvv')
+    await world.clock.advance(40_500 - WAIT_MS)
+    expect(world.states()).toBe('vvv')
+  })
+
   it('stops when it is closed: no timer is left, and nothing is asked', async () => {
     const world = open()
     world.refused()

@@ -230,6 +230,16 @@ describe('a call', () => {
     await expect(model.settled(model.acquire('k', 'o'))).rejects.toThrow(TypeError)
   })
 
+  it.each([
+    ['down', 'down', "Stream isn't writeable and enableOfflineQueue options is false"],
+    ['no-quorum', 'of reasons of their own', 'OOM command not allowed'],
+  ])('without a quorum fails with %s, where the nodes are %s', async (why, _, message) => {
+    const model = await openModel(3)
+    model.lines[0]?.refuse(ACQUIRE)
+    model.lines[1]?.failWith(new Error(message), ACQUIRE)
+    await expect(model.settled(model.acquire('k', 'o'))).rejects.toMatchObject({ why })
+  })
+
   it('that was decided says of a node that has not answered that it was not heard', async () => {
     const model = await openModel(3)
     await taken(model, 'k')

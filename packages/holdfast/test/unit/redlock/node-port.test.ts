@@ -177,6 +177,18 @@ describe('a node that is slower than it is asked', () => {
     expect(lines[2]?.keptCount).toBe(8)
   })
 
+  it('has 10,000 that wait, and what is beyond is not sent', async () => {
+    const { clock, backend } = await openModel(1)
+    let refused = 0
+    for (let count = 0; count < 10_050; count++) {
+      backend.inspect('k').catch(({ why }) => {
+        if (why === 'backlog') refused += 1
+      })
+    }
+    await clock.advance(0)
+    expect(refused).toBe(10_050 - 10_000 - 8)
+  })
+
   it('gets the next where one has failed', async () => {
     const model = await openModel(3)
     const { lines, clock } = model
@@ -204,6 +216,21 @@ describe('what a node is owed', () => {
     await clock.advance(10_000)
     expect(lines[2]?.count(CANCEL)).toBe(3)
     expect(clock.pendingCount).toBe(0)
+  })
+
+  it('is told again though it was under way when the connection ended', async () => {
+    const model = await openModel(3)
+    const { lines, clock } = model
+    lines[2]?.refuse(CANCEL)
+    await cancelAll(model, 3)
+    lines[2]?.open()
+    lines[2]?.holdRequests(CANCEL)
+    await model.settled(model.backend.inspect('k'))
+    await clock.advance(3000)
+    expect(lines[2]?.keptCount).toBe(3)
+    lines[2]?.fail()
+    await clock.advance(1500)
+    expect(lines[2]?.count(CANCEL)).toBe(3)
   })
 
   it('is told eight at a time', async () => {

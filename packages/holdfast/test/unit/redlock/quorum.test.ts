@@ -289,6 +289,12 @@ describe('what a node is owed', () => {
     expect(owed.take()).toBeNull()
   })
 
+  it('has the order in which it was owed last', () => {
+    const owed = new OwedRequests()
+    for (const key of ['a', 'b', 'a']) owed.put({ key, script: PROBE, keys: [], args: [] })
+    expect([owed.take()?.key, owed.take()?.key, owed.take()]).toEqual(['b', 'a', null])
+  })
+
   it('is told once it answers, of 1,100 cancels the newest', async () => {
     const model = await openModel(3)
     model.lines[2]?.holdRequests()

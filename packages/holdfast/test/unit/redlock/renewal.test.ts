@@ -49,6 +49,23 @@ describe('a renewal', () => {
     expect(await model.settled(second)).toEqual({ kind: 'lost', reason: 'expired' })
   })
 
+  it('is not answered by an acquire that was sent before a node said no', async () => {
+    const model = await openModel(3)
+    const { lines, backend, clock } = model
+    lines[2]?.holdReplies(ACQUIRE)
+    const grant = await model.granted('k', 'o')
+    await clock.advance(10)
+    loseEntry(model, 'k', 2)
+    lines[2]?.holdRequests(REPAIR)
+    expect((await model.settled(backend.renew(grant, TTL_MS))).kind).toBe('renewed')
+    await clock.advance(10)
+    lines[2]?.letRepliesGo()
+    lines[2]?.holdRequests()
+    loseEntry(model, 'k', 1)
+    const renewed = await model.settled(backend.renew(grant, TTL_MS))
+    expect(renewed).toEqual({ kind: 'lost', reason: 'expired' })
+  })
+
   it('counts from before its request left, however late the answer is', async () => {
     const model = await held()
     const { lines, backend, grant, clock } = model
@@ -229,6 +246,8 @@ describe('a repair', () => {
     await model.settled(backend.renew(grant, TTL_MS))
     loseEntry(model, 'k', 0, 1)
     expect((await model.settled(backend.renew(grant, TTL_MS))).kind).toBe('lost')
+    await clock.advance(1)
+    expect(lines[2]?.count(CANCEL)).toBe(1)
     lines[2]?.letGo()
     await clock.advance(1)
     expect(lines[2]?.count(REPAIR)).toBe(1)
@@ -251,17 +270,31 @@ describe('a repair', () => {
     expect(lines[2]?.count(RELEASE)).toBe(before + 1)
   })
 
-  it('that was not sent needs no tombstone', async () => {
+  it('that was not sent needs no tombstone, and leaves nothing to be released', async () => {
     const model = await held()
     const { lines, backend, grant, clock } = model
     loseEntry(model, 'k', 2)
     lines[2]?.refuse(REPAIR)
+    const before = lines[2]?.count(RELEASE)
     await model.settled(backend.renew(grant, TTL_MS))
     await clock.advance(1)
     lines[2]?.open()
     await model.settled(backend.release(grant, 0))
     await clock.advance(1)
     expect(lines[2]?.count(CANCEL)).toBe(0)
+    expect(lines[2]?.count(RELEASE)).toBe(before)
+  })
+
+  it('of two nodes, one of which says so late, is made once on each', async () => {
+    const model = await held(5)
+    const { lines, backend, grant, clock } = model
+    loseEntry(model, 'k', 3, 4)
+    lines[4]?.holdReplies(EXTEND)
+    expect((await model.settled(backend.renew(grant, TTL_MS))).kind).toBe('renewed')
+    await clock.advance(1)
+    lines[4]?.letGo()
+    await clock.advance(1)
+    expect(lines.map((line) => line.count(REPAIR))).toEqual([0, 0, 0, 1, 1])
   })
 
   it('is none of a lease that this process has forgotten, of which it knows no more than the token', async () => {
