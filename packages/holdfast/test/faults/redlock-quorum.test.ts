@@ -66,6 +66,29 @@ describe('a majority that answers too slowly', () => {
       await lease.release()
     },
   )
+
+  // The engine has a look of its own; what the backend says must be true without it.
+  it('says of a late grant, and of a late renewal, that they are over', async () => {
+    const { backend } = await stand.open({ proxied: true, options: { nodeTimeoutMs: 5000 } })
+    const request = {
+      ...{ owner: 'o'.repeat(22), ttlMs: 500, timeoutMs: 5000, lockDelayMs: 0, waits: false },
+      ...{ waiter: 'w'.repeat(22), holder: { host: 'test', pid: 1 }, onLost: () => undefined },
+    }
+    const first = await backend.tryAcquire({ ...request, lockName: 'first', ttlMs: 20_000 })
+    if (first.kind !== 'granted') throw new Error(first.kind)
+    for (const proxy of stand.proxies.slice(0, 2)) proxy.delay('toClient', 2000)
+    const startMs = performance.now()
+    const [second, renewed] = await Promise.all([
+      backend.tryAcquire({ ...request, lockName: 'late', owner: 'p'.repeat(22) }),
+      backend.renew(first.grant, 20_500),
+    ])
+    if (second.kind !== 'granted' || renewed.kind === 'lost') throw new Error('nothing came late')
+    // From before it was sent, on a machine that may be busy, and not from its answer.
+    expect(second.grant.sentAtMs + second.grant.ttlMs - startMs).toBeLessThan(500 + 1000)
+    expect(renewed.sentAtMs + renewed.ttlMs - startMs).toBeLessThan(20_500 + 1000)
+    await backend.release(first.grant, 0)
+    await backend.release(second.grant, 0)
+  })
 })
 
 describe('an attempt whose write arrived while the reply was lost', () => {
@@ -264,6 +287,37 @@ describe.each([180_000, -180_000])('a host whose clock is %i ms off', (skewMs) =
     const third = await right.acquire('k', { ttlMs: LONG_MS, waitMs: 5000 })
     expect(third.fencingToken).toBeGreaterThan(second.fencingToken)
     await third.release()
+  })
+})
+
+describe('a wait that is over', () => {
+  // B038: the deadline was looked at between attempts only, and a success that came later was kept.
+  it('ends at its own time, and a majority that grants later is taken back', async () => {
+    const locks = await warmed({ proxied: true, options: { nodeTimeoutMs: 10_000 } })
+    for (const proxy of stand.proxies) proxy.delay('toClient', 3000)
+    const startMs = performance.now()
+    const failure = await failureOf(locks.acquire('k', { ttlMs: LONG_MS, waitMs: 100 }))
+    expect(failure.code).toMatch(/^(OUTCOME_UNKNOWN|BACKEND_UNAVAILABLE)$/)
+    await untilGone('k')
+    // Before any answer can have come.
+    expect(performance.now() - startMs).toBeLessThan(2500)
+    // What its answers, which are still under way, have to say changes nothing.
+    await sleep(3500)
+    expect((await valuesOf('k')).map((value) => value ?? null)).toEqual([null, null, null])
+  })
+
+  it('ends at its own time while another holds the name', async () => {
+    const rival = await warmed()
+    const ours = await warmed()
+    const lease = await rival.acquire('k', { ttlMs: LONG_MS })
+    setTimeout(() => lease.release().catch(() => undefined), 2500)
+    const startMs = performance.now()
+    const failure = await failureOf(ours.acquire('k', { ttlMs: LONG_MS, waitMs: 100 }))
+    expect(failure).toMatchObject({ code: 'LOCK_HELD' })
+    expect(performance.now() - startMs).toBeLessThan(2000)
+    await untilGone('k')
+    await sleep(500)
+    expect((await valuesOf('k')).map((value) => value ?? null)).toEqual([null, null, null])
   })
 })
 
