@@ -1,9 +1,9 @@
 /** Programs of a test as processes of their own, with the library compiled aside for them. */
 import { type ChildProcess, spawn } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { pathToFileURL } from 'node:url'
 import { emitLibrary } from '../../../../scripts/lib/emit.mjs'
@@ -39,13 +39,15 @@ export interface Children {
 
 const CHILD_MS_MAX = 60_000
 
-export async function openChildren(): Promise<Children> {
+/** @param packages Peers that the library itself imports, by name. */
+export async function openChildren(packages: readonly string[] = []): Promise<Children> {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-child-'))
   await emitLibrary(join(folder, 'dist')).catch((error: unknown) => {
     rmSync(folder, { recursive: true, force: true })
     throw error
   })
   writeFileSync(join(folder, 'package.json'), '{"type":"module"}')
+  for (const name of packages) linkPackage(folder, name)
   const running = new Set<ChildProcess>()
   let count = 0
   return {
@@ -70,6 +72,13 @@ export async function openChildren(): Promise<Children> {
       rmSync(folder, { recursive: true, force: true })
     },
   }
+}
+
+function linkPackage(folder: string, name: string): void {
+  const own = createRequire(import.meta.url).resolve(`${name}/package.json`)
+  const link = join(folder, 'node_modules', name)
+  mkdirSync(dirname(link), { recursive: true })
+  symlinkSync(dirname(own), link)
 }
 
 /** For `import` in a child's text. */

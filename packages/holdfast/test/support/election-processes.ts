@@ -101,6 +101,8 @@ process.exit()
 }
 
 export interface ElectionStand {
+  /** What the library itself imports for it. */
+  readonly packages?: readonly string[]
   readonly ttlMs: number
   /** Statements of a child that give `backend`; `open(path)` opens a SQLite file. */
   readonly backendText: string
@@ -127,7 +129,7 @@ export class ElectionProcesses {
     const db = driver.open(path)
     await sqliteGuard(db).migrate()
     db.exec('CREATE TABLE writes (id INTEGER PRIMARY KEY AUTOINCREMENT, term TEXT, pid INTEGER)')
-    const children = await openChildren()
+    const children = await openChildren(stand.packages)
     const text = candidateText(driver, path, stand)
     const made = new ElectionProcesses(folder, children, db, text)
     await Promise.all(Array.from({ length: CANDIDATES }, () => made.add()))

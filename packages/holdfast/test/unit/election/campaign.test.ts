@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest'
-import type { Capabilities } from '../../../src/core/capabilities.ts'
 import { BackendUnavailableError, ClosedError, NotALockError } from '../../../src/core/errors.ts'
 import { createElection, type ElectionOptions, type Term } from '../../../src/election.ts'
 import { given, isOver, led, stepsOf } from '../../support/elections.ts'
@@ -10,13 +9,10 @@ const NAME = 'scheduler'
 const OPTIONS: ElectionOptions = { ttlMs: 3000 }
 const DOWN = refusedWith(new BackendUnavailableError('down', 'connection refused'))
 
-function open(
-  world: World = openWorld(),
-  options: ElectionOptions = OPTIONS,
-  claims: Partial<Capabilities> = {},
-) {
-  const engine = world.engine({ claims })
-  const election = createElection(engine.locks, NAME, options)
+function open() {
+  const world = openWorld()
+  const engine = world.engine()
+  const election = createElection(engine.locks, NAME, OPTIONS)
   const candidate = (campaign?: Parameters<typeof election.campaign>[0]) =>
     stepsOf(world.clock, election.campaign(campaign))
   return { ...world, ...engine, election, candidate }
