@@ -53,8 +53,8 @@ await until(async () => seen === 'instance a')
 const b = instance('instance b', election, ends.b.signal)
 
 // #region leader
-const leadership = await election.leader()
-console.log(leadership?.value, 'since', leadership?.sinceAtMs, 'in term', leadership?.fencingToken)
+const leadership = await election.leader() // Null: nobody leads.
+console.log(`${leadership?.value} leads in term ${leadership?.fencingToken}`)
 // #endregion
 
 // #region shutdown

@@ -19,6 +19,7 @@ import {
   StaleTokenError,
 } from 'holdfast'
 import { type ConnectOptions, connect, type DriverName } from 'holdfast/connect'
+import { createElection, type ElectionOptions, type Leadership, type Term } from 'holdfast/election'
 import { type PgClient, type PgPool, postgresGuard } from 'holdfast/guards/postgres'
 import { type RedisClient, redisBackend } from 'holdfast/redis'
 import {
@@ -51,6 +52,26 @@ export async function withDefaults(asked: Options<{ waitMs: number }>): Promise<
   const options: AcquireOptions = { waitMs: asked.waitMs, label: 'invoices' }
   return locks.acquire('invoice:7', options)
 }
+
+export async function lead(stop: AbortSignal | undefined): Promise<Leadership | null> {
+  const options: ElectionOptions = { ttlMs: 5_000, drainMs: undefined, label: 'mail' }
+  const election = createElection(locks, 'leaders:mail', options)
+  for await (const term of election.campaign({ value: undefined, signal: stop })) {
+    const kept: Term = term
+    await guard.transaction(term, (tx) => tx.query('update mails set sent = true'))
+    await kept.proclaim('warm')
+    // @ts-expect-error a term is resigned
+    await term.release()
+    const ended: 'released' | 'not-held' = await term.resign()
+    if (ended === 'not-held' || loseLease(term, 'expired')) break
+  }
+  for await (const seen of election.observe({ signal: stop })) {
+    if (seen !== null && seen.fencingToken > 5n) return seen
+  }
+  return election.leader()
+}
+// @ts-expect-error a candidate waits as long as it takes
+export const waits: ElectionOptions = { waitMs: 5_000 }
 
 export async function pay(): Promise<string> {
   await guard.migrate()
