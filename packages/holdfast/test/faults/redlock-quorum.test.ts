@@ -69,7 +69,7 @@ describe('a majority that answers too slowly', () => {
 
   // The engine has a look of its own; what the backend says must be true without it.
   it('says of a late grant, and of a late renewal, that they are over', async () => {
-    const { backend } = await stand.open({ proxied: true, options: { nodeTimeoutMs: 5000 } })
+    const { backend } = await stand.open({ proxied: true, options: { nodeTimeoutMs: 20_000 } })
     const request = {
       ...{ owner: 'o'.repeat(22), ttlMs: 500, timeoutMs: 5000, lockDelayMs: 0, waits: false },
       ...{ waiter: 'w'.repeat(22), holder: { host: 'test', pid: 1 }, onLost: () => undefined },
