@@ -11,6 +11,12 @@ const TIMEOUT_OPTIONS: Readonly<Record<RedisFamily, string>> = {
   ioredis: 'socketTimeout',
   'node-redis': 'socket.socketTimeout',
 }
+/** By default node-redis makes no other connection in place of one that it gave up so. */
+const RECONNECTS: Readonly<Record<RedisFamily, string>> = {
+  ioredis: '',
+  'node-redis':
+    ', and a socket.reconnectStrategy, as by default it does not connect again after that',
+}
 
 /**
  * The node left a request unanswered, and only the client can end a connection that leads nowhere.
@@ -22,7 +28,7 @@ export function silenceWarning({ name, scripts, settings }: NodePort): Warning |
   const value = optionAt(settings.client, option.split('.'))
   const advice =
     `node "${name}" leaves requests unanswered; the others go on without it. A connection that leads ` +
-    `nowhere is only given up by your client: set ${option} there, to 10000 or so`
+    `nowhere is only given up by your client: set ${option} there, to 10000 or so${RECONNECTS[scripts.family]}`
   return value === undefined
     ? { code: 'client-option', advice, option }
     : { code: 'client-option', advice, option, value }
