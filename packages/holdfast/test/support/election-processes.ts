@@ -132,15 +132,8 @@ export class ElectionProcesses {
     const children = await openChildren(stand.packages)
     const text = candidateText(driver, path, stand)
     const made = new ElectionProcesses(folder, children, db, text)
-    await Promise.all(Array.from({ length: CANDIDATES }, () => made.add()))
+    await made.fill()
     return made
-  }
-
-  /** One more candidate. */
-  async add(): Promise<void> {
-    const child = this.#children.run(this.#text)
-    this.#candidates.set(child.pid, child)
-    await child.sent('stands')
   }
 
   /** What the guard accepted, in the order of acceptance. */
@@ -166,13 +159,24 @@ export class ElectionProcesses {
     }
   }
 
-  /** By SIGKILL; another candidate comes in its place. */
+  /** By SIGKILL. */
   async kill(child: Child): Promise<void> {
     child.signal('SIGKILL')
     await child.ended
     this.#candidates.delete(child.pid)
     this.#ended.push(child)
-    await this.add()
+  }
+
+  /** One that waits. */
+  async killWaiting(leader: Child): Promise<void> {
+    const waiting = [...this.#candidates.values()].find((child) => child !== leader)
+    if (waiting === undefined) throw new Error('nobody waits')
+    await this.kill(waiting)
+  }
+
+  /** As many as there should be. */
+  async fill(): Promise<void> {
+    while (this.#candidates.size < CANDIDATES) await this.#add()
   }
 
   /** Lets a leader of `term` go on that stopped itself. @returns What became of the write that it tries. */
@@ -207,6 +211,12 @@ export class ElectionProcesses {
     await this.#children.remove()
     this.#db.close()
     rmSync(this.#folder, { recursive: true, force: true })
+  }
+
+  async #add(): Promise<void> {
+    const child = this.#children.run(this.#text)
+    this.#candidates.set(child.pid, child)
+    await child.sent('stands')
   }
 
   #last(): Written | undefined {

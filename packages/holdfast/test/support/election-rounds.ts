@@ -3,7 +3,8 @@ import { ElectionProcesses, type ElectionStand, type Written } from './election-
 import { type SqliteDriver, sqliteDrivers } from './sqlite-drivers.ts'
 
 const ROUNDS = 3
-const FAULTS = ['kill', 'stop', 'resign'] as const
+/** `bereave`: one who waits is killed, perhaps the next in the queue, and the leader resigns. */
+const FAULTS = ['kill', 'stop', 'resign', 'bereave'] as const
 
 /** How long all rounds may take on a busy machine. */
 export const ROUNDS_MS_MAX = 180_000
@@ -17,7 +18,7 @@ export interface Verdict {
   readonly repeated: number
   /** What became of the late write of each leader that was stopped, when it woke up. */
   readonly late: readonly string[]
-  /** Faults after which a leader of another process wrote in a later term. */
+  /** Faults after which somebody wrote in a later term, and another process unless it was `bereave`. */
   readonly succeeded: number
 }
 
@@ -53,10 +54,12 @@ async function faultAfterFault(
   for (let round = 0; round < ROUNDS; round++) {
     for (const fault of FAULTS) {
       if (fault === 'kill') await processes.kill(child)
-      else child.send(fault)
+      else if (fault === 'bereave') await processes.killWaiting(child)
+      if (fault !== 'kill') child.send(fault === 'stop' ? 'stop' : 'resign')
       const next = await processes.leaderAfter(term)
       if (fault === 'stop') late.push(await processes.wake(child, term))
-      if (next.child !== child) succeeded += 1
+      if (next.child !== child || fault === 'bereave') succeeded += 1
+      await processes.fill()
       term = next.term
       child = next.child
     }

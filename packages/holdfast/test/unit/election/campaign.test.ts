@@ -104,6 +104,26 @@ describe('the loop of a campaign', () => {
     expect(rounds.map(({ state }) => state)).toEqual(['resolved', 'resolved'])
   })
 
+  // The accident: the next in line has crashed, and everybody behind it waits for it.
+  it('passes over a candidate that died while it waited', async () => {
+    const world = openWorld()
+    const engines = [world.engine(), world.engine(), world.engine()]
+    const steps = engines.map(({ locks }) =>
+      stepsOf(world.clock, createElection(locks, NAME, OPTIONS).campaign()),
+    )
+    const rounds = []
+    for (const one of steps) {
+      rounds.push(one.next())
+      await world.clock.advance(50)
+    }
+    for (const method of ['tryAcquire', 'renew', 'release', 'cancel', 'wakeUp'] as const) {
+      engines[1]?.backend.always(method, lostRequest)
+    }
+    steps[0]?.end()
+    await world.clock.advance(1300)
+    expect(rounds.map(({ state }) => state)).toEqual(['resolved', 'pending', 'resolved'])
+  })
+
   it('answers calls of next one after the other; each ends the term before it', async () => {
     const { clock, candidate } = open()
     const one = candidate()
