@@ -32,9 +32,11 @@ export interface NodeAsker {
   ): Promise<T>
 }
 
+/** Arguments of every voting script. `runId`: '' where the script has to read it itself. */
+export type Expected = Readonly<{ setId: string; runId: string }>
+
 export interface AdmissionPort {
-  /** Arguments of every voting script. `runId`: '' where the script has to read it itself. */
-  expected(): Readonly<{ setId: string; runId: string }>
+  expected(): Expected
   /** Works in the background, bounded, and never throws. May be called for each request. */
   onRefusal(node: NodeAsker, refusal: Refusal): void
   /**

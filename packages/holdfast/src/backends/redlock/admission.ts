@@ -8,7 +8,7 @@
 import type { CancelTimer } from '../../core/clock.ts'
 import { BackendUnavailableError, type LockError, type Vote } from '../../core/errors.ts'
 import type { Seams } from '../../core/seams.ts'
-import type { AdmissionPort, NodeAsker, Refusal } from './admission-port.ts'
+import type { AdmissionPort, Expected, NodeAsker, Refusal } from './admission-port.ts'
 import { type AdmissionRules, AdmissionTable, type Outlook } from './admission-table.ts'
 import { whyTooFew } from './admission-words.ts'
 import { parseMarker, quorumOf } from './marker.ts'
@@ -20,6 +20,7 @@ const GAP_MS_MAX = 5000
 export class Admission implements AdmissionPort {
   readonly #seams: () => Seams
   readonly #rules: AdmissionRules
+  readonly #expected: Expected
   readonly #table: AdmissionTable
   readonly #quorum: number
   #outlook: Outlook | null = null
@@ -33,12 +34,13 @@ export class Admission implements AdmissionPort {
   constructor(seams: () => Seams, nodes: readonly NodeAsker[], rules: AdmissionRules) {
     this.#seams = seams
     this.#rules = rules
+    this.#expected = { setId: rules.setId, runId: '' }
     this.#table = new AdmissionTable(seams, nodes, rules)
     this.#quorum = quorumOf(nodes.length)
   }
 
-  expected(): Readonly<{ setId: string; runId: string }> {
-    return { setId: this.#rules.setId, runId: '' }
+  expected(): Expected {
+    return this.#expected
   }
 
   onRefusal(node: NodeAsker, refusal: Refusal): void {

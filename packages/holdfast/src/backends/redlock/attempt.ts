@@ -66,7 +66,7 @@ export class Attempt extends Round<AcquireResult> {
   readonly #timeoutMs: number
   readonly #rivals: (Rival | null)[] = []
   /** Nodes that said so of themselves. */
-  readonly #forgetful = new Set<number>()
+  readonly #forgetful: number[] = []
   #raises = 0
   #raisesOut = 0
   /** V5. */
@@ -122,7 +122,7 @@ export class Attempt extends Round<AcquireResult> {
     if (refusal !== null) {
       // Of an attempt there was nothing that could end.
       if (this.#held.phase !== 'asking') share.ends(this.voters.seams().nowMs(), 'expired')
-      if (refusal.kind === 'amnesia') this.#forgetful.add(node)
+      if (refusal.kind === 'amnesia') this.#forgetful.push(node)
       this.voters.admission.onRefusal(port, refusal)
       this.blame(node, causeOf(refusal, port.name))
     } else this.blame(node, failureOf([kind, first, second]))
@@ -214,8 +214,7 @@ export class Attempt extends Round<AcquireResult> {
     const held = this.#held
     const { lockName, owner, ttlMs } = held.request
     const { sentAtMs } = held
-    const ends = held.shares.flatMap((share) => (share.token === token ? [share.untilMs] : []))
-    const untilMs = ends.sort((a, b) => b - a)[this.voters.quorum - 1] ?? sentAtMs
+    const untilMs = held.untilMs(this.voters.quorum, token)
     held.phase = 'held'
     held.token = token
     const lifeMs = Math.min(ttlMs, untilMs - sentAtMs)

@@ -110,10 +110,27 @@ export class Held {
     return highest
   }
 
-  /** The quorum-th largest of what each node grants. At any time before it a quorum keeps our entry. */
-  untilMs(quorum: number): number {
-    const ends = this.shares.map(({ untilMs }) => untilMs).sort((a, b) => b - a)
-    return ends[quorum - 1] ?? Number.NEGATIVE_INFINITY
+  /**
+   * The quorum-th largest of what each node grants. At any time before it a quorum keeps our entry.
+   *
+   * @param token Only nodes that record it count; null: all do.
+   */
+  untilMs(quorum: number, token: bigint | null = null): number {
+    let untilMs = Number.NEGATIVE_INFINITY
+    for (const share of this.shares) {
+      if (share.untilMs > untilMs && this.#countUntil(share.untilMs, token) >= quorum) {
+        untilMs = share.untilMs
+      }
+    }
+    return untilMs
+  }
+
+  #countUntil(untilMs: number, token: bigint | null): number {
+    let count = 0
+    for (const share of this.shares) {
+      if (share.untilMs >= untilMs && (token === null || share.token === token)) count += 1
+    }
+    return count
   }
 
   /** How many nodes are known not to count for us. */

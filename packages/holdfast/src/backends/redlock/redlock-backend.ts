@@ -180,7 +180,7 @@ class RedlockBackend implements Backend, Voters {
       keys.push(want)
       args.push(waiter)
     }
-    return this.#attempt(held, { script: ACQUIRE, keys, args }, (error) => this.#admitted(error))
+    return this.#attempt(held, { script: ACQUIRE, keys, args }, this.#acquireEnds)
   }
 
   /** New nodes are let vote in a few round trips: the first of all callers need not fail for that. */
@@ -240,7 +240,7 @@ class RedlockBackend implements Backend, Voters {
           String(TOMBSTONE_MS_MIN),
         ],
       },
-      () => null,
+      this.#revokeEnds,
     )
     return result.kind === 'granted' ? result.grant : null
   }
@@ -282,13 +282,8 @@ class RedlockBackend implements Backend, Voters {
     return { held, args: [String(ttlMs), setId, runId, floor, metadata] }
   }
 
-  #attempt(
-    held: Held,
-    question: Question,
-    mayVoteNow: AttemptEnds['mayVoteNow'],
-  ): Promise<AcquireResult> {
+  #attempt(held: Held, question: Question, ends: AttemptEnds): Promise<AcquireResult> {
     this.#holdings.add(held)
-    const ends = { ...this.#attemptEnds, mayVoteNow }
     return new Attempt(this, held, question, this.#source, ends).result
   }
 
@@ -304,12 +299,15 @@ class RedlockBackend implements Backend, Voters {
     return held
   }
 
-  readonly #attemptEnds = {
+  readonly #acquireEnds: AttemptEnds = {
     giveUp: (held: Held) => this.#endings.giveUp(held),
     undoLate: (held: Held, node: number) => this.#endings.undoLate(held, node),
     learn: (node: number, lockName: string, sent: string) =>
       this.#wakeUps.learn(node, lockName, sent),
+    mayVoteNow: (error) => this.#admitted(error),
   }
+
+  readonly #revokeEnds: AttemptEnds = { ...this.#acquireEnds, mayVoteNow: () => null }
 
   #keysOf(lockName: string): LockKeys {
     const keys = this.#keys.of(lockName)
