@@ -99,7 +99,7 @@ const ENDING_MUTANTS: readonly Mutant[] = [
 ]
 
 const ADMISSION: readonly Mutant[] = [
-  mutant('admitWithoutWait', { scenario: 'blackout', world: 'redlock3', seed: 44 }, [
+  mutant('admitWithoutWait', { scenario: 'blackout', world: 'redlock3', seed: 575 }, [
     TABLE,
     'return maxTtlMs * (1 + DRIFT_SHARE) + MARGIN_MS',
     'return 0 * maxTtlMs * (1 + DRIFT_SHARE) + 0 * MARGIN_MS',
