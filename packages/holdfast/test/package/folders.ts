@@ -96,9 +96,14 @@ export async function installed(tarball: string): Promise<string> {
 /** What is in a tarball, as a folder. */
 export async function unpacked(tarball: string): Promise<string> {
   const folder = emptyFolder()
-  const { code, output } = await run(folder, 'tar', ['-xzf', tarball])
+  await unpackInto(folder, tarball)
+  return folder
+}
+
+/** What is in a tarball, without the folder `package` that it is in there. */
+export async function unpackInto(folder: string, tarball: string): Promise<void> {
+  const { code, output } = await run(folder, 'tar', ['-xzf', tarball, '--strip-components=1'])
   if (code !== 0) throw new Error(`tar failed:\n${output}`)
-  return join(folder, 'package')
 }
 
 /** The tarball with one thing broken, as a publisher might break it. */
