@@ -34,7 +34,12 @@ export function guaranteeRows(library, client, database) {
       'redlock',
       redlockBackend({ a: client }),
     ),
-    row('etcdBackend(options)', [], 'etcd', etcdBackend({ endpoints: ['127.0.0.1:2379'] })),
+    row(
+      'etcdBackend(options)',
+      ['etcd:', 'etcd+tls:'],
+      'etcd',
+      etcdBackend({ endpoints: ['127.0.0.1:2379'] }),
+    ),
   ]
   if (database === null) return rows
   return [

@@ -20,6 +20,7 @@ import { splitUrl } from './url.ts'
  *     redis+sentinel://[[user]:password@]host[:port][,…]/name[/db]    rediss+sentinel://… by TLS
  *     redis+cluster://[[user]:password@]host[:port][,…]               rediss+cluster://… by TLS
  *     redlock://[[user]:password@]host[:port],…[/db]              redlock+tls://… by TLS
+ *     etcd://[user:password@]host[:port][,…]                      etcd+tls://… by TLS
  *
  * Every part is percent-encoded where it has characters of its own meaning. What is wrong with the URL
  * or an option is found before anything is opened. Waits until the store can be used, of Redlock a quorum of its nodes, at most

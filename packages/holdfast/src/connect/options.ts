@@ -1,5 +1,6 @@
 /** Options of `connect`: their types, and what must hold of each before anything is opened. */
 import { createSecureContext } from 'node:tls'
+import type { EtcdOptions } from '../backends/etcd/options.ts'
 import type { RedisOptions } from '../backends/redis/options.ts'
 import type { RedlockOptions } from '../backends/redlock/options.ts'
 import type { SqliteOptions } from '../backends/sqlite/options.ts'
@@ -36,27 +37,28 @@ export type ConnectOptions = LocksOptions &
      */
     driver: DriverName
     /**
-     * How long to try for the first connection to Redis: 5,000 milliseconds by default, 100 to 300,000.
+     * How long to try for the first connection to Redis or etcd: 5,000 milliseconds by default, 100 to 300,000.
      * After it a lost connection is made again for as long as the locks are open. A file is tried for 2 s.
      */
     connectTimeoutMs: number
     /** Gives up connecting; has no effect once connected. */
     signal: AbortSignal
-    /** Redis: the user, instead of the one in the URL. Needs `password`. */
+    /** Redis, etcd: the user, instead of the one in the URL. Needs `password`. */
     username: string
-    /** Redis: the password, instead of the one in the URL. */
+    /** Redis, etcd: the password, instead of the one in the URL. */
     password: string
     /** Sentinel: the user at the Sentinels themselves, if they ask for one. Needs `sentinelPassword`. */
     sentinelUsername: string
     /** Sentinel: the password at the Sentinels themselves. */
     sentinelPassword: string
-    /** For the schemes that begin with `rediss`, and for `redlock+tls`. */
+    /** For the schemes that begin with `rediss`, `redlock+tls` and `etcd+tls`; etcd takes `ca`, `cert`, `key`. */
     tls: TlsOptions
     /** What follows where there are no data: see `RedisOptions` and, for `redlock:`, `RedlockOptions`. */
     onEmpty: RedisOptions['onEmpty'] | RedlockOptions['onEmpty']
   }> &
   Pick<RedisOptions, 'keyPrefix' | 'sourceId' | 'ttlMsMax' | 'replicas'> &
   Pick<RedlockOptions, 'maxTtlMs' | 'nodeTimeoutMs'> &
+  Pick<EtcdOptions, 'leaseMode'> &
   SqliteOptions
 
 const CONNECT_MS_DEFAULT = 5000
@@ -160,7 +162,7 @@ export function readTls(given: Given, isTls: boolean): Record<string, unknown> |
     throw new InvalidArgumentError(
       'tls',
       WITHHELD,
-      'none here; schemes with "rediss", and redlock+tls:, speak TLS',
+      'none here; schemes with "rediss", redlock+tls: and etcd+tls: speak TLS',
     )
   }
   if (typeof tls !== 'object' || tls === null || Array.isArray(tls)) {

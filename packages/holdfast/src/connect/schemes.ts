@@ -3,6 +3,7 @@ import { memoryBackend } from '../backends/memory/memory.ts'
 import { InvalidArgumentError } from '../core/errors.ts'
 import { TTL_MS_MAX } from '../core/options.ts'
 import { chooseDriver, type DriverName, type DriverSource } from './drivers.ts'
+import { openEtcd, readEtcdTarget } from './etcd.ts'
 import { connectionOfIoredis } from './ioredis.ts'
 import { connectionOfNodeRedis } from './node-redis.ts'
 import { type Connection, openRedis } from './redis.ts'
@@ -51,6 +52,8 @@ export const SCHEMES: Readonly<Record<string, Scheme>> = {
   'rediss+cluster': redis('cluster', true),
   redlock: redlock(false),
   'redlock+tls': redlock(true),
+  etcd: etcd(false),
+  'etcd+tls': etcd(true),
 }
 
 /** The first is taken where both are installed: see `ConnectOptions.driver`. */
@@ -89,6 +92,18 @@ function redlock(isTls: boolean): Scheme {
         open: async (drivers, signal) =>
           openRedlock(target, await makerOf(drivers, given['driver']), signal),
       }
+    },
+  }
+}
+
+function etcd(isTls: boolean): Scheme {
+  const parameters = ['keyPrefix', 'leaseMode']
+  return {
+    options: ['username', 'password', 'tls', ...parameters],
+    parameters,
+    read(url, given) {
+      const target = readEtcdTarget(isTls, url, given)
+      return { ttlMsMax: TTL_MS_MAX, open: (_, signal) => openEtcd(target, signal) }
     },
   }
 }

@@ -95,11 +95,10 @@ function timeOf(atMs: number): Buffer {
   return der(0x18, Buffer.from(digits))
 }
 
-/** Tag, length, contents. Nothing here is longer than 65,535 bytes. */
+/** Tag, length in its shortest form, contents. Nothing here is longer than 65,535 bytes. */
 function der(tag: number, ...parts: Buffer[]): Buffer {
   const contents = Buffer.concat(parts)
   const { length } = contents
-  const short = length < 128
-  const header = short ? [tag, length] : [tag, 0x82, length >> 8, length & 0xff]
-  return Buffer.concat([Buffer.from(header), contents])
+  const long = length < 256 ? [0x81, length] : [0x82, length >> 8, length & 0xff]
+  return Buffer.concat([Buffer.from([tag, ...(length < 128 ? [length] : long)]), contents])
 }

@@ -33,6 +33,7 @@ import { askOnce } from './asking.ts'
 import { Base } from './base.ts'
 import type { Context } from './context.ts'
 import { Entries } from './entries.ts'
+import { onGuard } from './guard.ts'
 import { cancel, proclaim, release } from './holding.ts'
 import { Keys } from './keys.ts'
 import { inspect, list } from './looking.ts'
@@ -104,6 +105,10 @@ class EtcdBackend implements Backend {
     }
     this.#queue = new Queue(context)
     this.#renewals = new Renewals(context)
+    onGuard(this, {
+      context: this.#context,
+      open: async () => (this.#source === '' ? this.#open() : undefined),
+    })
   }
 
   async tryAcquire(request: AcquireRequest): Promise<AcquireResult> {

@@ -219,6 +219,24 @@ describe('redlock:', () => {
   })
 })
 
+describe('etcd:', () => {
+  it.each<[url: string, options: ConnectOptions, option: string, allowed: RegExp]>([
+    ['etcd:', {}, 'url', /followed by \/\//],
+    ['etcd://a,a', {}, 'endpoints', /each member once/],
+    ['etcd://a/locks', {}, 'url path', /one key space/],
+    ['etcd://:word@a', {}, 'username', /beside the password/],
+    ['etcd://a?leaseMode=none', {}, 'leaseMode', /'shared' or 'own'/],
+    ['etcd://a?sourceId=x', {}, 'url query', /the parameters of etcd: are/],
+    ['etcd://a', { driver: 'ioredis' }, 'driver', /the options of etcd: are/],
+    ['etcd://a', { tls: {} }, 'tls', /etcd\+tls:/],
+    ['etcd+tls://a', { tls: { servername: 'b' } }, 'tls.servername', /ca, cert and key alone/],
+  ])('%s %j', async (url, options, option, allowed) => {
+    const error = await refusal(url, options)
+    expect(error.option).toBe(option)
+    expect(error.allowed).toMatch(allowed)
+  })
+})
+
 // The accident: a deployment with a slip in its URL writes the password into the log.
 describe('an error repeats nothing in which a password may stand', () => {
   it.each([
@@ -244,6 +262,8 @@ describe('an error repeats nothing in which a password may stand', () => {
     `redis://u:a b:${CANARY}`,
     `redis+sentinel://:${CANARY}@h`,
     `redlock://a,u:${CANARY}`,
+    `etcd://a,u:${CANARY}`,
+    `etcd://u:a/${CANARY}@b`,
     `redlock://:${CANARY}@a,b/x@c`,
     `redlock://:a/${CANARY}@a,b,c`,
     `redis+sentinel://h/a?sentinelPassword=${CANARY}&x=1`,
