@@ -1,5 +1,8 @@
 /** The nodes of a Redlock as models on virtual time, each behind a line that keeps back what a test picks. */
-import { redlockBackendWith } from '../../src/backends/redlock/redlock-backend.ts'
+import {
+  type RedlockLimits,
+  redlockBackendWith,
+} from '../../src/backends/redlock/redlock-backend.ts'
 import type { RedisScript } from '../../src/clients/redis.ts'
 import type { AcquireRequest, AcquireResult, Backend, Grant } from '../../src/core/backend.ts'
 import type { RedlockNode } from '../../src/redlock.ts'
@@ -142,7 +145,11 @@ const STEPS_MAX = 1000
 export const NODE_TIMEOUT_MS = 100
 
 /** Nodes that vote, and know every script. `durable`: they are said to keep their data when they stop. */
-export async function openModel(nodeCount: number, durable = false): Promise<RedlockModel> {
+export async function openModel(
+  nodeCount: number,
+  durable = false,
+  limits: RedlockLimits = {},
+): Promise<RedlockModel> {
   const clock = createVirtualClock()
   const seams = seamsOf(clock)
   const nodes = Array.from({ length: nodeCount }, () => new RedisNode(seams))
@@ -154,7 +161,7 @@ export async function openModel(nodeCount: number, durable = false): Promise<Red
     clients[String.fromCharCode(97 + place)] = { client, subscriber: false, durable }
   }
   const options = { onEmpty: 'fresh', nodeTimeoutMs: NODE_TIMEOUT_MS, maxTtlMs: 60_000 } as const
-  const backend = redlockBackendWith(seams, clients, options)
+  const backend = redlockBackendWith(seams, clients, options, limits)
   const nowMs = (node: number): number => Math.floor((nodes[node]?.clock.nowUs() ?? 0) / 1000)
   const model: RedlockModel = {
     ...{ clock, nodes, lines, backend, nowMs },

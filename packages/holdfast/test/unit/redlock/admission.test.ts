@@ -3,6 +3,9 @@ import { Admission } from '../../../src/backends/redlock/admission.ts'
 import type { NodeAsker } from '../../../src/backends/redlock/admission-port.ts'
 import { setIdOf } from '../../../src/backends/redlock/marker.ts'
 import { askerOf } from '../../../src/backends/redlock/operating.ts'
+import { COUNTERS } from '../../../src/backends/redlock/scripts/admission.ts'
+import type { RedisScript } from '../../../src/clients/redis.ts'
+import { BackendUnavailableError } from '../../../src/core/errors.ts'
 import { NodeClient } from '../../../src/sim/node/client.ts'
 import { RedisNode } from '../../../src/sim/node/node.ts'
 import { createVirtualClock, seamsOf } from '../../../src/testkit/virtual-clock.ts'
@@ -19,6 +22,7 @@ function open(onEmpty: 'wait' | 'fresh' | 'refuse' = 'wait') {
   const names = ['a', 'b', 'c']
   const nodes = names.map(() => new RedisNode(seams))
   let asked = 0
+  const failures = new Map<string, RedisScript>()
   const askers: NodeAsker[] = nodes.map((node, place) => {
     const client = new NodeClient(node) as never
     const settings = { client, subscriber: false, isDurable: false } as const
@@ -27,6 +31,8 @@ function open(onEmpty: 'wait' | 'fresh' | 'refuse' = 'wait') {
       ...asker,
       ask: (...question) => {
         asked += 1
+        const fails = failures.get(names[place] ?? '') === question[0]
+        if (fails) return Promise.reject(new BackendUnavailableError('down', 'for the test'))
         return asker.ask(...question)
       },
     }
@@ -38,6 +44,7 @@ function open(onEmpty: 'wait' | 'fresh' | 'refuse' = 'wait') {
     states: (): string =>
       nodes.map(({ keys }) => keys.find(MARKER, 0)?.value.slice(5, 6) ?? '-').join(''),
     asked: () => asked,
+    failures,
     refused: () => admission.onRefusal(askers[0] as NodeAsker, AMNESIA),
   }
 }
@@ -210,6 +217,18 @@ describe('a program whose nodes refused to vote', () => {
     await world.clock.advance(WAIT_MS + 2000)
     expect(world.states()).toBe(isOurs ? 'www' : 'vvv')
     await world.clock.advance(40_500 - WAIT_MS)
+    expect(world.states()).toBe('vvv')
+  })
+
+  it('where all wait, lets none vote while one does not tell its counters', async () => {
+    const world = open()
+    world.refused()
+    await world.clock.advance(0)
+    world.failures.set('b', COUNTERS)
+    await world.clock.advance(2 * WAIT_MS)
+    expect(world.states()).toBe('www')
+    world.failures.clear()
+    await world.clock.advance(6000)
     expect(world.states()).toBe('vvv')
   })
 

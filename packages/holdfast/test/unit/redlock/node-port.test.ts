@@ -309,6 +309,23 @@ describe('a connection', () => {
   })
 })
 
+describe('a node that cannot be reached', () => {
+  it('is asked what it is four times a second at most', async () => {
+    const model = await openModel(3)
+    const { lines, clock } = model
+    lines[2]?.refuse()
+    await model.granted('k', 'o')
+    const before = lines[2]?.refusedCount ?? 0
+    for (let turn = 0; turn < 100; turn++) {
+      await model.granted(`${turn}`, `${turn}`)
+      await clock.advance(10)
+    }
+    const asked = (lines[2]?.refusedCount ?? 0) - before
+    expect(asked).toBeGreaterThan(0)
+    expect(asked).toBeLessThanOrEqual(5)
+  })
+})
+
 describe('a backend that is closed', () => {
   it('has no timer left, and sends nothing more', async () => {
     const model = await openModel(3)
