@@ -144,11 +144,20 @@ const STEPS_MAX = 1000
 
 export const NODE_TIMEOUT_MS = 100
 
-/** Nodes that vote, and know every script. `durable`: they are said to keep their data when they stop. */
+/** Of these sources, or of others with a bug in them. */
+export type RedlockMaker = typeof redlockBackendWith
+
+export interface ModelOptions {
+  /** Whether nodes are said to keep their data when they stop. */
+  readonly durable?: boolean
+  readonly limits?: RedlockLimits
+  readonly make?: RedlockMaker
+}
+
+/** Nodes that vote, and know every script. */
 export async function openModel(
   nodeCount: number,
-  durable = false,
-  limits: RedlockLimits = {},
+  { durable = false, limits = {}, make = redlockBackendWith }: ModelOptions = {},
 ): Promise<RedlockModel> {
   const clock = createVirtualClock()
   const seams = seamsOf(clock)
@@ -161,7 +170,7 @@ export async function openModel(
     clients[String.fromCharCode(97 + place)] = { client, subscriber: false, durable }
   }
   const options = { onEmpty: 'fresh', nodeTimeoutMs: NODE_TIMEOUT_MS, maxTtlMs: 60_000 } as const
-  const backend = redlockBackendWith(seams, clients, options, limits)
+  const backend = make(seams, clients, options, limits)
   const nowMs = (node: number): number => Math.floor((nodes[node]?.clock.nowUs() ?? 0) / 1000)
   const model: RedlockModel = {
     ...{ clock, nodes, lines, backend, nowMs },

@@ -112,7 +112,7 @@ describe('a raise', () => {
 
 describe('tombstones', () => {
   it('are as many as may be, and then nothing is granted, and still undone', async () => {
-    const model = await openModel(3, false, { tombstonesMax: 2 })
+    const model = await openModel(3, { limits: { tombstonesMax: 2 } })
     const { lines, backend, clock } = model
     for (const owner of ['p', 'q']) {
       await model.settled(backend.cancel('k', owner.padEnd(22, '_')))

@@ -84,7 +84,7 @@ describe('a grant', () => {
   // Taken back and made again for the same owner, the release came behind the second acquire, and a
   // rival got the name on the nodes that the grant rested on.
   it('goes on, and takes nothing back, where a node that would not vote may do so meanwhile', async () => {
-    const model = await openModel(3, true)
+    const model = await openModel(3, { durable: true })
     await model.clock.advance(GAP_MS)
     startAnew(model, 1)
     model.lines[2]?.holdRequests(ACQUIRE)
@@ -99,7 +99,7 @@ describe('a grant', () => {
   })
 
   it('is taken back as a whole where it was asked once more, and nothing came of that', async () => {
-    const model = await openModel(3, true)
+    const model = await openModel(3, { durable: true })
     await model.clock.advance(GAP_MS)
     startAnew(model, 1)
     model.lines[2]?.holdRequests(ACQUIRE)
