@@ -107,6 +107,24 @@ describe('clocks', () => {
     expect(backend.callsOf('renew')).toEqual([])
   })
 
+  it('a machine that was suspended while a renewal was under way does not get that time back', async () => {
+    const { clock, engine } = openWorld()
+    const { locks, backend } = engine()
+    const lease = await locks.acquire('k', { ttlMs: 60_000, renew: false })
+    const asking = gate()
+    backend.next('renew', asking.fault)
+    const renewing = watch(clock, lease.renew())
+    await clock.advance(1)
+    await asking.arrive()
+    clock.suspend(20_000)
+    await asking.answer()
+    await clock.advance(1)
+    expect(renewing.state).toBe('resolved')
+    // The store has counted from before the sleep.
+    expect(lease.remainingMs()).toBeLessThanOrEqual(lifeMs(60_000) - 20_000)
+    await lease.release()
+  })
+
   it('a suspended machine is told soon when nobody looks, however long the lease was', async () => {
     for (const renew of [true, false]) {
       const { clock, engine } = openWorld()
