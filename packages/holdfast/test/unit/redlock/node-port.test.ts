@@ -206,6 +206,8 @@ describe('what a node is owed', () => {
   it('is told by a probe, where nobody asks anything', async () => {
     const model = await openModel(3)
     const { lines, clock } = model
+    // Nodes that were new are looked at once more.
+    await clock.advance(3000)
     lines[2]?.refuse()
     await cancelAll(model, 3)
     lines[2]?.open()
