@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { InvalidArgumentError } from '../../../src/core/errors.ts'
-import { type RedlockOptions, redlockBackend } from '../../../src/redlock.ts'
+import { type RedlockOptions, redlockBackend, redlockInit } from '../../../src/redlock.ts'
 import { NodeClient } from '../../../src/sim/node/client.ts'
 import { RedisNode } from '../../../src/sim/node/node.ts'
 import { createVirtualClock, seamsOf } from '../../../src/testkit/virtual-clock.ts'
@@ -70,3 +70,12 @@ it('ranges include their ends', () => {
     expect(failureOf({ [names]: clientOf() }, options)).toBeNull()
   }
 })
+
+it.each([undefined, {}, { force: 1 }, { force: 'true' }])(
+  'to let nodes vote by force has to be said: %s does not',
+  async (options) => {
+    await expect(redlockInit({ a: clientOf() }, options as never)).rejects.toMatchObject({
+      ...{ code: 'INVALID_ARGUMENT', option: 'force' },
+    })
+  },
+)
