@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
+import { CANCEL } from '../../src/backends/redlock/scripts/cancel.ts'
 import { BackendUnavailableError, type LockError } from '../../src/core/errors.ts'
 import type { Locks } from '../../src/core/lease.ts'
 import { type Seams, systemSeams } from '../../src/core/seams.ts'
@@ -294,6 +295,8 @@ describe('a wait that is over', () => {
   // B038: the deadline was looked at between attempts only, and a success that came later was kept.
   it('ends at its own time, and a majority that grants later is taken back', async () => {
     const locks = await warmed({ proxied: true, options: { nodeTimeoutMs: 10_000 } })
+    // A script that a node does not know takes two answers.
+    for (const redis of stand.inspectors) await redis.script('LOAD', CANCEL.lua)
     for (const proxy of stand.proxies) proxy.delay('toClient', 3000)
     const startMs = performance.now()
     const failure = await failureOf(locks.acquire('k', { ttlMs: LONG_MS, waitMs: 100 }))
