@@ -11,10 +11,13 @@
  * C3. Whoever has led lets others come first where the store keeps no queue: it stands again when it has
  *     seen another leader, or after min(ttl, 1 s) and a little. After a loss it does so everywhere: a
  *     store that fails again and again must not make terms without end.
+ *     In any case it rests for 10 ms: two whose bodies end at once would otherwise hand the leadership to
+ *     each other as fast as the store answers, and on a store in memory no timer would ever run again.
  * C4. The store's failures end no campaign, except those that waiting cannot mend.
  */
 import type { Lease } from '../../core/lease.ts'
 import type { Settings } from '../../core/options.ts'
+import type { Seams } from '../../core/seams.ts'
 import { onAbort } from '../../lock/aborts.ts'
 import type { Term } from './contract.ts'
 import type { Round } from './rounds.ts'
@@ -24,6 +27,8 @@ import { type Candidacy, HeldTerm } from './term.ts'
 /** A candidate that hears of no release asks again within this, spread by a quarter. */
 const PAUSE_MS_MAX = 1000
 const PAUSE_SPREAD_SHARE = 0.25
+/** At most a hundred terms a second for each candidate. */
+const PAUSE_MS_MIN = 10
 
 export class Campaign implements Round<Term> {
   readonly #electionName: string
@@ -62,9 +67,10 @@ export class Campaign implements Round<Term> {
   /** C3. */
   async #pause(last: HeldTerm, signal: AbortSignal): Promise<void> {
     const { locks, seams } = this.#candidacy
-    if (!last.wasLost && locks.capabilities.order === 'queue') return
     const pauseMs = Math.min(this.#settings.ttlMs, PAUSE_MS_MAX)
     const untilMs = seams.nowMs() + pauseMs * (1 + PAUSE_SPREAD_SHARE * seams.jitter())
+    await passed(seams, PAUSE_MS_MIN, signal)
+    if (!last.wasLost && locks.capabilities.order === 'queue') return
     const { fencingToken } = last
     await this.#sight.news(
       (seen) => seen !== null && seen.fencingToken !== fencingToken,
@@ -92,4 +98,23 @@ export class Campaign implements Round<Term> {
     this.#term = new HeldTerm(lease, this.#candidacy)
     return { value: this.#term }
   }
+}
+
+/** Time, or the abort if that is sooner. */
+function passed(seams: Seams, ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) return resolve()
+    const unlisten = onAbort(signal, () => {
+      cancel()
+      resolve()
+    })
+    const cancel = seams.after(
+      ms,
+      () => {
+        unlisten()
+        resolve()
+      },
+      true,
+    )
+  })
 }

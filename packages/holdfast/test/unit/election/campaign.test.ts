@@ -305,7 +305,7 @@ describe('closed locks', () => {
       if (leads) {
         expect(given(round).signal.reason).toHaveProperty('reason', 'session-ended')
         round = one.next()
-        await clock.advance(0)
+        await clock.advance(10)
       }
       expect(round.error).toBeInstanceOf(ClosedError)
       expect(await timersLeft(clock)).toBe(0)

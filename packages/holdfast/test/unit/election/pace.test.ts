@@ -82,8 +82,32 @@ describe('the pace of a candidate that has led', () => {
   it('is none on a store with a queue, which lets the others come first itself', async () => {
     const world = open(openWorld(), OPTIONS, QUEUE)
     const { second } = await resigned(world)
-    await world.clock.advance(0)
+    await world.clock.advance(10)
     expect(second.state).toBe('resolved')
+  })
+
+  // The accident: two with nothing to do hand the leadership to each other in one turn of the event loop
+  // for ever, and no timer of the process runs any more.
+  it('is 10 ms in any case, also between two in one process', async () => {
+    for (const claims of [{}, QUEUE]) {
+      const world = open(openWorld(), OPTIONS, claims)
+      let count = 0
+      const stop = new AbortController()
+      const campaign = world.election.campaign({ signal: stop.signal })
+      const loops = [1, 2].map(async () => {
+        for await (const term of campaign) {
+          count += 1
+          expect(term.isHeld).toBe(true)
+          if (count > 1000) throw new Error('terms without end')
+        }
+      })
+      await world.clock.advance(1000)
+      expect(count).toBeGreaterThan(claims === QUEUE ? 100 : 1)
+      expect(count).toBeLessThanOrEqual(202)
+      stop.abort()
+      await world.clock.advance(0)
+      await Promise.all(loops)
+    }
   })
 
   // The accident: the new term begins while the old one's release is still on its way, and ends with it.
@@ -100,7 +124,7 @@ describe('the pace of a candidate that has led', () => {
     await world.clock.advance(500)
     expect(world.backend.callsOf('tryAcquire')).toHaveLength(asked)
     await slow.answer()
-    await world.clock.advance(0)
+    await world.clock.advance(10)
     expect(given(second).isHeld).toBe(true)
   })
 
@@ -108,7 +132,7 @@ describe('the pace of a candidate that has led', () => {
   it('is kept after a loss everywhere', async () => {
     const world = open(openWorld({ jitter: 0 }), OPTIONS, QUEUE)
     const { one, second } = await resigned(world)
-    await world.clock.advance(0)
+    await world.clock.advance(10)
     given(second)
     world.backend.always('renew', lostRequest)
     await world.clock.advance(3000)
