@@ -23,6 +23,7 @@ function open(onEmpty: 'wait' | 'fresh' | 'refuse' = 'wait') {
   const nodes = names.map(() => new RedisNode(seams))
   let asked = 0
   const failures = new Map<string, RedisScript>()
+  const hooks: { onAsk: (name: string, script: RedisScript) => void } = { onAsk: () => undefined }
   const askers: NodeAsker[] = nodes.map((node, place) => {
     const client = new NodeClient(node) as never
     const settings = { client, subscriber: false, isDurable: false } as const
@@ -31,6 +32,7 @@ function open(onEmpty: 'wait' | 'fresh' | 'refuse' = 'wait') {
       ...asker,
       ask: (...question) => {
         asked += 1
+        hooks.onAsk(names[place] ?? '', question[0])
         const fails = failures.get(names[place] ?? '') === question[0]
         if (fails) return Promise.reject(new BackendUnavailableError('down', 'for the test'))
         return asker.ask(...question)
@@ -44,7 +46,7 @@ function open(onEmpty: 'wait' | 'fresh' | 'refuse' = 'wait') {
     states: (): string =>
       nodes.map(({ keys }) => keys.find(MARKER, 0)?.value.slice(5, 6) ?? '-').join(''),
     asked: () => asked,
-    failures,
+    ...{ failures, hooks },
     refused: () => admission.onRefusal(askers[0] as NodeAsker, AMNESIA),
   }
 }
@@ -230,6 +232,29 @@ describe('a program whose nodes refused to vote', () => {
     world.failures.clear()
     await world.clock.advance(6000)
     expect(world.states()).toBe('vvv')
+  })
+
+  // Started anew with data of before, its counters may have gone back, and with them the floor of the next.
+  it('believes no counters of a node that was another server by the time it told them', async () => {
+    const world = open('fresh')
+    world.refused()
+    await world.clock.advance(0)
+    expect(world.states()).toBe('vvv')
+    await world.clock.advance(5000)
+    world.nodes[2]?.loseData()
+    world.refused()
+    await world.clock.advance(0)
+    expect(world.states()).toBe('vvw')
+    let count = 0
+    world.hooks.onAsk = (name, script) => {
+      if (name !== 'a' || script !== COUNTERS) return
+      count += 1
+      world.nodes[0]?.stop()
+      world.nodes[0]?.start(true)
+    }
+    await world.clock.advance(WAIT_MS)
+    expect(count).toBe(1)
+    expect(world.states()).toBe('vvw')
   })
 
   it('stops when it is closed: no timer is left, and nothing is asked', async () => {
