@@ -29,8 +29,8 @@ const WORKERS = SHARE || Math.max(3, availableParallelism() - 1)
 
 /**
  * Tests that wait for a server for most of their time, and those of one process, which fill the gaps:
- * with three files at a time two cores were idle for half of it. They run before the others, which
- * need the cores for programs that they start.
+ * with three files at a time two cores were idle for half of it, and etcd waits for its disk. They run
+ * before the others, which need the cores for programs that they start.
  */
 const waiting = { ...slow, maxWorkers: SHARE || WORKERS + 2, sequence: { groupOrder: 0 } }
 const working = { sequence: { groupOrder: 1 } }
