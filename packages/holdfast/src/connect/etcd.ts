@@ -1,7 +1,7 @@
 /** etcd by its URL: tried until a member answers, and closed with the locks. */
 import { etcdBackend } from '../backends/etcd/etcd-backend.ts'
 import { type EtcdOptions, readEtcdOptions } from '../backends/etcd/options.ts'
-import type { EtcdTls } from '../clients/etcd/member.ts'
+import type { EtcdTls } from '../clients/etcd/target.ts'
 import { after, monotonicMs } from '../core/clock.ts'
 import { BackendUnavailableError, InvalidArgumentError } from '../core/errors.ts'
 import { type Given, readConnectTimeout, readTls } from './options.ts'

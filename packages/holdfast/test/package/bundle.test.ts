@@ -39,7 +39,7 @@ it('a bundle works, and knows the errors of a copy that is not in it', async () 
   const args = ['build', '--ssr', 'main.js', '--outDir', 'bundle', '--logLevel', 'error']
   writeFileSync(join(folder, 'vite.config.js'), 'export default { ssr: { noExternal: true } }\n')
   const built = await run(folder, process.execPath, [vite, ...args])
-  expect(built).toMatchObject({ code: 0 })
+  expect(built, built.output).toMatchObject({ code: 0 })
 
   const files = readdirSync(join(folder, 'bundle')).filter((name) => name.endsWith('.js'))
   const bundle = files.map((name) => readFileSync(join(folder, 'bundle', name), 'utf8')).join('\n')

@@ -31,6 +31,7 @@ import { onAdoptSeams, type Seams, systemSeams } from '../../core/seams.ts'
 import { requestTimeoutMsMax } from '../../core/validity.ts'
 import { askOnce } from './asking.ts'
 import { Base } from './base.ts'
+import { comparesOf } from './comparing.ts'
 import type { Context } from './context.ts'
 import { Entries } from './entries.ts'
 import { onGuard } from './guard.ts'
@@ -105,10 +106,8 @@ class EtcdBackend implements Backend {
     }
     this.#queue = new Queue(context)
     this.#renewals = new Renewals(context)
-    onGuard(this, {
-      context: this.#context,
-      open: async () => (this.#source === '' ? this.#open() : undefined),
-    })
+    const open = async (): Promise<void> => (this.#source === '' ? this.#open() : undefined)
+    onGuard(this, (lease) => comparesOf(this.#context, open, lease))
   }
 
   async tryAcquire(request: AcquireRequest): Promise<AcquireResult> {

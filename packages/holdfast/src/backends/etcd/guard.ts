@@ -3,11 +3,7 @@
  * kept, because the lock lies in the same store: etcd decides lock and write at one revision.
  */
 import type { Backend, Fenced } from '../../core/backend.ts'
-import { InvalidArgumentError, LeaseLostError, TokenSourceError } from '../../core/errors.ts'
-import { checkFenced } from '../../core/guard.ts'
-import type { Context } from './context.ts'
-import { holdersKey } from './holding.ts'
-import { foundAt } from './value.ts'
+import { InvalidArgumentError } from '../../core/errors.ts'
 
 /** `create_revision(key) == createRevision`: the lock is still this lease's. */
 export type EtcdCompare = Readonly<{
@@ -28,17 +24,13 @@ export interface EtcdGuard {
   compares(lease: Fenced): Promise<readonly EtcdCompare[]>
 }
 
-/** What a backend needs to have been opened for. */
-interface Opened {
-  readonly context: Context
-  open(): Promise<void>
-}
+type Compares = EtcdGuard['compares']
 
-const backends = new WeakMap<object, Opened>()
+const backends = new WeakMap<object, Compares>()
 
-/** A backend registers here how to look into its etcd. */
-export function onGuard(backend: object, opened: Opened): void {
-  backends.set(backend, opened)
+/** A backend registers here how it looks into its etcd. */
+export function onGuard(backend: object, compares: Compares): void {
+  backends.set(backend, compares)
 }
 
 /**
@@ -47,28 +39,9 @@ export function onGuard(backend: object, opened: Opened): void {
  * @throws InvalidArgumentError unless `backend` is one that `etcdBackend` made.
  */
 export function etcdGuard(backend: Backend): EtcdGuard {
-  const opened = typeof backend === 'object' && backend !== null ? backends.get(backend) : undefined
-  if (!opened) {
+  const compares = typeof backend === 'object' && backend !== null ? backends.get(backend) : null
+  if (!compares) {
     throw new InvalidArgumentError('backend', backend, 'a backend that etcdBackend made')
   }
-  return { compares: (lease) => comparesOf(opened, lease) }
-}
-
-async function comparesOf(opened: Opened, lease: Fenced): Promise<readonly EtcdCompare[]> {
-  const { lockName, owner, fencingToken, source } = checkFenced(lease)
-  await opened.open()
-  const recorded = opened.context.source()
-  if (source !== recorded) {
-    throw new TokenSourceError(
-      lockName,
-      source,
-      recorded,
-      'take leases of the backend of this guard',
-    )
-  }
-  const found = await holdersKey(opened.context, lockName, owner)
-  if (!found || foundAt(found).token !== fencingToken) {
-    throw new LeaseLostError({ lockName, fencingToken, heldMs: 0, reason: 'expired' })
-  }
-  return [{ key: Uint8Array.from(found.key), createRevision: found.create_revision }]
+  return { compares }
 }

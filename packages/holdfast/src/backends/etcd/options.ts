@@ -1,5 +1,4 @@
-import type { EtcdTarget } from '../../clients/etcd/client.ts'
-import type { EtcdTls } from '../../clients/etcd/member.ts'
+import type { EtcdTarget, EtcdTls } from '../../clients/etcd/target.ts'
 import type { Options } from '../../core/backend.ts'
 import { InvalidArgumentError } from '../../core/errors.ts'
 import { shortText } from '../../core/option-values.ts'

@@ -12,15 +12,9 @@
 import { InvalidArgumentError } from '../../core/errors.ts'
 import type { Seams } from '../../core/seams.ts'
 import { asEtcdError, asUnanswered, isLoggedOut, isMembersFault, isUnreachable } from './errors.ts'
-import type { EtcdTls, Member, Stream } from './member.ts'
+import type { Member, Stream } from './member.ts'
 import type { LeaseAnswer, Methods, StatusResponse, Streams } from './messages.ts'
-
-export type EtcdTarget = Readonly<{
-  /** `host:port`, at least one. */
-  endpoints: readonly string[]
-  tls: EtcdTls | null
-  login: Readonly<{ name: string; password: string }> | null
-}>
+import type { EtcdTarget } from './target.ts'
 
 /** Where there is another member to ask, one is not waited for longer. Milliseconds. */
 const WRITE_MS_MAX = 1000

@@ -1,26 +1,14 @@
 /** One member of etcd: a channel to it, and what is sent by it. The only file that uses gRPC. */
-import {
-  type ChannelCredentials,
-  Client,
-  type ClientDuplexStream,
-  credentials,
-  Metadata,
-  type ServiceError,
-} from '@grpc/grpc-js'
-import { fromJSON, type MethodDefinition } from '@grpc/proto-loader'
+// As namespaces: whoever bundles a program without etcd has neither, and a bundler looks for named exports.
+import * as grpc from '@grpc/grpc-js'
+import * as loader from '@grpc/proto-loader'
 import { wallMs } from '../../core/clock.ts'
 import { DESCRIPTOR } from './descriptor.ts'
 import type { Methods, Streams } from './messages.ts'
-
-/** PEM texts. */
-export type EtcdTls = Readonly<{
-  ca?: Uint8Array | undefined
-  cert?: Uint8Array | undefined
-  key?: Uint8Array | undefined
-}>
+import type { EtcdTls } from './target.ts'
 
 /** With an alias `Long` or a number in its place a revision above 2^53 would be rounded. */
-const DEFINITION = fromJSON(DESCRIPTOR as Parameters<typeof fromJSON>[0], {
+const DEFINITION = loader.fromJSON(DESCRIPTOR as Parameters<typeof loader.fromJSON>[0], {
   keepCase: true,
   longs: String,
   arrays: false,
@@ -38,12 +26,12 @@ const SERVICES: Readonly<Record<keyof Methods | keyof Streams, string>> = {
   Authenticate: 'Auth',
 }
 
-type Calls = Readonly<Record<string, MethodDefinition<object, object>>>
+type Calls = Readonly<Record<string, loader.MethodDefinition<object, object>>>
 
 const CALLS: Calls = Object.fromEntries(
   Object.entries(SERVICES).map(([name, service]) => {
     const methods = DEFINITION[`etcdserverpb.${service}`] as unknown as Calls
-    return [name, methods[name] as MethodDefinition<object, object>]
+    return [name, methods[name] as loader.MethodDefinition<object, object>]
   }),
 )
 
@@ -64,7 +52,7 @@ const CHANNEL_OPTIONS = {
   'grpc.max_receive_message_length': -1,
 }
 
-const NOBODY = new Metadata()
+const NOBODY = new grpc.Metadata()
 
 export interface Stream<Request> {
   write(request: Request): void
@@ -75,17 +63,17 @@ export interface Stream<Request> {
 export class Member {
   /** `host:port`. */
   readonly endpoint: string
-  readonly #client: Client
+  readonly #client: grpc.Client
   /** Of the login, when there is one. */
-  #metadata: Metadata = new Metadata()
+  #metadata: grpc.Metadata = new grpc.Metadata()
 
   constructor(endpoint: string, tls: EtcdTls | null) {
     this.endpoint = endpoint
-    this.#client = new Client(endpoint, credentialsOf(tls), CHANNEL_OPTIONS)
+    this.#client = new grpc.Client(endpoint, credentialsOf(tls), CHANNEL_OPTIONS)
   }
 
   logIn(token: string): void {
-    this.#metadata = new Metadata()
+    this.#metadata = new grpc.Metadata()
     this.#metadata.set('token', token)
   }
 
@@ -97,7 +85,7 @@ export class Member {
   ): Promise<Methods[M][1]> {
     const { path, requestSerialize, responseDeserialize } = CALLS[name] as Calls[string]
     return new Promise((resolve, reject) => {
-      const answered = (error: ServiceError | null, response?: object): void => {
+      const answered = (error: grpc.ServiceError | null, response?: object): void => {
         if (error) reject(error)
         else resolve(response as Methods[M][1])
       }
@@ -123,7 +111,7 @@ export class Member {
   ): Stream<Streams[S][0]> {
     const { path, requestSerialize, responseDeserialize } = CALLS[name] as Calls[string]
     const options = timeoutMs === Number.POSITIVE_INFINITY ? {} : { deadline: wallMs() + timeoutMs }
-    const stream: ClientDuplexStream<object, object> = this.#client.makeBidiStreamRequest(
+    const stream: grpc.ClientDuplexStream<object, object> = this.#client.makeBidiStreamRequest(
       path,
       requestSerialize,
       responseDeserialize,
@@ -155,9 +143,9 @@ export class Member {
   }
 }
 
-function credentialsOf(tls: EtcdTls | null): ChannelCredentials {
-  if (tls === null) return credentials.createInsecure()
+function credentialsOf(tls: EtcdTls | null): grpc.ChannelCredentials {
+  if (tls === null) return grpc.credentials.createInsecure()
   const bytes = (part: Uint8Array | undefined): Buffer | null =>
     part === undefined ? null : Buffer.from(part)
-  return credentials.createSsl(bytes(tls.ca), bytes(tls.key), bytes(tls.cert))
+  return grpc.credentials.createSsl(bytes(tls.ca), bytes(tls.key), bytes(tls.cert))
 }
