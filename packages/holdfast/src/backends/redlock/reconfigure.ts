@@ -149,7 +149,11 @@ class Move {
 
   /** C1, C2. @returns What is over for the old set, at least a quorum. */
   async #close(): Promise<readonly Sight[]> {
-    const [sights, next] = await Promise.all([this.#lookOld(), this.#lookNext()])
+    const looking = this.#lookNext()
+    // Both at once; where both refuse, it is told what is wrong with the old set alone.
+    looking.catch(() => {})
+    const sights = await this.#lookOld()
+    const next = await looking
     const shared = new Set(next.map(({ runId }) => runId))
     const left = sights.filter((sight) => this.#hasLeft(sight))
     const open = sights.filter((sight) => sight.kind === 'voting')
