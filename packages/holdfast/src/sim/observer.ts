@@ -9,7 +9,9 @@ import type { Lease } from '../core/lease.ts'
 import type { HeldRecord, History } from './history.ts'
 import type { Process } from './process.ts'
 
-/** The boot clock has a grain of 10 ms at either end, and 20 ms more than the monotonic one are no sleep to it. */
+/** After a sleep a lease counts by a clock of this grain: its end may be told later by as much. */
+const BOOT_GRAIN_MS = 10
+/** The boot clock has its grain at either end, and 20 ms more than the monotonic one are no sleep to it. */
 const UNSEEN_SLEEP_MS = 30
 /** A lease that has not noticed its end by then, its process running, is asked. */
 const PATIENCE_MS = 60
@@ -125,8 +127,11 @@ export class Observer {
       record.validUntilMs = knewAtMs
       return
     }
-    if (nowMs < record.validUntilMs) {
-      record.validUntilMs = nowMs + lease.remainingMs() / process.rate
+    const graceMs = process.wasSuspended ? BOOT_GRAIN_MS : 0
+    if (nowMs < record.validUntilMs + graceMs) {
+      const restMs = lease.remainingMs()
+      const isValid = restMs > 0 || nowMs < record.validUntilMs
+      if (isValid) record.validUntilMs = nowMs + restMs / process.rate
       return
     }
     const overForMs = nowMs - Math.max(record.validUntilMs, process.awakeSinceMs)
