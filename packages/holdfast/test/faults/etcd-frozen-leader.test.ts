@@ -2,13 +2,16 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
 import { etcdBackendWith } from '../../src/backends/etcd/etcd-backend.ts'
 import { EtcdClient } from '../../src/clients/etcd/client.ts'
-import type { Backend } from '../../src/core/backend.ts'
+import type { AcquireRequest, Backend } from '../../src/core/backend.ts'
 import { systemSeams } from '../../src/core/seams.ts'
 import { acquired, request } from '../../src/testkit/backend-harness.ts'
 import { allKeys, type EtcdCluster, type EtcdServer, startEtcdCluster } from '../support/etcd.ts'
 import { until } from '../support/redis.ts'
 
-const ROUNDS = 6
+/** Who wakes up does what it had, or learns first that it is deposed: it is not for the test to say. */
+const ROUNDS_MAX = 25
+const ATTEMPTS = 10
+const DONE_MIN = 3
 
 let cluster: EtcdCluster
 const ends: (() => unknown)[] = []
@@ -55,49 +58,48 @@ async function untilLed(others: readonly EtcdServer[]): Promise<void> {
 // nobody for as long as the process lives.
 it('a cancelled attempt is not done when the member that had it wakes up', async () => {
   let done = 0
-  for (let round = 0; round < ROUNDS && done < 2; round++) {
+  for (let round = 0; round < ROUNDS_MAX && done < DONE_MIN; round++) {
     const leader = await cluster.leader()
     const others = cluster.members.filter((member) => member !== leader)
     const endpoints = [leader, ...others].map(({ endpoint }) => endpoint)
-    // One that is cancelled, and one that is left to itself: without it nothing would be shown.
+    // Those that are cancelled, and as many that are left to themselves: without them nothing would be shown.
     const [ours, control] = [backendOn(endpoints), backendOn([leader.endpoint])]
     for (const one of [ours, control]) await acquired(one, `warm:${round}`).catch(() => null)
-    const asked = request(`cancelled:${round}`, { timeoutMs: 600 })
+    const places = Array.from({ length: ATTEMPTS }, (_, place) => place)
+    const asked = places.map((place) => request(`cancelled:${round}:${place}`, { timeoutMs: 600 }))
     await freezeLeader()
-    const attempts = [
-      ours.tryAcquire(asked),
-      control.tryAcquire(request(`control:${round}`, { timeoutMs: 600 })),
-    ]
+    const attempts = places.flatMap((place) => [
+      ours.tryAcquire(asked[place] as AcquireRequest),
+      control.tryAcquire(request(`control:${round}:${place}`, { timeoutMs: 600 })),
+    ])
     const outcomes = await Promise.allSettled(attempts)
-    expect(outcomes.map(({ status }) => status)).toEqual(['rejected', 'rejected'])
+    expect(new Set(outcomes.map(({ status }) => status))).toEqual(new Set(['rejected']))
     await untilLed(others)
-    await until(
-      () =>
-        ours.cancel(asked.lockName, asked.owner).then(
-          () => true,
-          () => false,
-        ),
-      'the cancel is confirmed',
-    )
+    const cancel = ({ lockName, owner }: AcquireRequest): Promise<boolean> =>
+      ours.cancel(lockName, owner).then(
+        () => true,
+        () => false,
+      )
+    for (const one of asked) await until(() => cancel(one), 'the cancel is confirmed')
 
     leader.thaw()
     await until(() => leader.isLeader().then(() => true), 'the old leader is back')
     await sleep(1500)
 
     const endpointsNow = others.map(({ endpoint }) => endpoint)
-    expect(await names(endpointsNow, `cancelled:${round}/`)).toEqual([])
-    if ((await names(endpointsNow, `control:${round}/`)).length > 0) done += 1
+    expect(await names(endpointsNow, `cancelled:${round}:`)).toEqual([])
+    done += (await names(endpointsNow, `control:${round}:`)).length
     for (const end of ends.splice(0).reverse()) await end()
   }
-  // The premise: an old request was done by a member that woke up.
-  expect(done).toBeGreaterThan(0)
-})
+  // The premise: old requests were done by a member that woke up.
+  expect(done).toBeGreaterThanOrEqual(DONE_MIN)
+}, 300_000)
 
 // C2. A leader that was frozen answers a keep-alive when it wakes up, before it knows that it is deposed.
 // Counted from before the keep-alive left, that answer promises a time that the new leader may not give.
 it('a keep-alive that a deposed leader answers does not count', async () => {
   let answered = 0
-  for (let round = 0; round < ROUNDS && answered < 2; round++) {
+  for (let round = 0; round < ROUNDS_MAX && answered === 0; round++) {
     const leader = await cluster.leader()
     const ours = backendOn([leader.endpoint])
     const grant = await acquired(ours, `kept:${round}`, { ttlMs: 6000 })
@@ -130,5 +132,5 @@ it('a keep-alive that a deposed leader answers does not count', async () => {
     for (const end of ends.splice(0).reverse()) await end()
   }
   // The premise: a deposed leader did answer, in its old term.
-  expect(answered).toBeGreaterThan(0)
-})
+  expect(answered).toBe(1)
+}, 300_000)
