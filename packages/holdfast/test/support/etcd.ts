@@ -17,12 +17,17 @@ import type { OpenBackends } from '../../src/testkit/backend-harness.ts'
 const LOOK_MS_MAX = 20_000
 const ALL = { key: Buffer.from([0]), range_end: Buffer.from([0]) }
 
-/** All keys of an etcd, by a client of the test's own. */
+/**
+ * All keys of an etcd, by a client of the test's own, in the order in which they were made: by their names a
+ * lease id would decide, which is drawn.
+ */
 export async function allKeys(endpoints: readonly string[]): Promise<readonly KeyValue[]> {
   const client = new EtcdClient(() => systemSeams, { endpoints, tls: null, login: null })
   try {
     const answer = await client.read('Range', ALL, LOOK_MS_MAX, 'a look by a test')
-    return answer.kvs ?? []
+    return (answer.kvs ?? []).toSorted((a, b) =>
+      Number(BigInt(a.create_revision) - BigInt(b.create_revision)),
+    )
   } finally {
     client.close()
   }
