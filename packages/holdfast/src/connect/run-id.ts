@@ -16,7 +16,7 @@
  */
 import { type OwnConnection, setOwnConnection } from '../clients/own-connections.ts'
 import { defineScript, scriptsOf } from '../clients/redis.ts'
-import { systemSeams } from '../core/seams.ts'
+import { type Seams, systemSeams } from '../core/seams.ts'
 import type { Connection } from './redis.ts'
 
 const RUN_ID = defineScript(
@@ -34,14 +34,19 @@ const AGAIN_MS = 1000
 
 export class RunIdReader implements OwnConnection {
   readonly #scripts: ReturnType<typeof scriptsOf>
+  readonly #seams: Seams
   /** How many connections there were, and ends of connections. */
   #epoch = 0
   #runId = ''
   #cancel: () => void = () => undefined
 
   /** Before the client is connected. */
-  constructor({ client, onLost }: Connection) {
+  constructor(
+    { client, onLost }: Pick<Connection, 'client' | 'onLost'>,
+    seams: Seams = systemSeams,
+  ) {
     this.#scripts = scriptsOf(client)
+    this.#seams = seams
     setOwnConnection(client, this)
     onLost(() => this.#forget())
   }
@@ -68,7 +73,7 @@ export class RunIdReader implements OwnConnection {
   #ask(epoch: number): void {
     const again = (): void => {
       if (epoch !== this.#epoch) return
-      this.#cancel = systemSeams.after(AGAIN_MS, () => this.#ask(epoch))
+      this.#cancel = this.#seams.after(AGAIN_MS, () => this.#ask(epoch))
     }
     this.#scripts
       .run(RUN_ID, [], [], (reply) => {
