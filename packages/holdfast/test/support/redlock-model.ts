@@ -24,6 +24,7 @@ export class ModelLine {
   readonly #replies: Gate = { picks: new Set(), kept: [] }
   #refused: Picks = new Set()
   #refusal = new Error(OFFLINE)
+  #alter: (reply: unknown, call: ScriptCall | null) => unknown = (reply) => reply
   /** How many requests the client refused. */
   refusedCount = 0
 
@@ -36,7 +37,7 @@ export class ModelLine {
     if (call !== null) this.arrived.push(shaOf(call))
     const reply = deliver()
     await pass(this.#replies, call)
-    return reply
+    return this.#alter(reply, call) as typeof reply
   }
 
   /** From now on requests of these scripts, or all, do not arrive until they are let go. */
@@ -58,6 +59,12 @@ export class ModelLine {
   failWith(error: Error, ...scripts: RedisScript[]): void {
     this.#refusal = error
     this.#refused = picksOf(scripts)
+  }
+
+  /** From now on the server answers that script otherwise. */
+  alter(script: RedisScript, change: (reply: unknown) => unknown): void {
+    const picks = picksOf([script])
+    this.#alter = (reply, call) => (isPicked(picks, call) ? change(reply) : reply)
   }
 
   /** Nothing more is kept back, or refused; what was kept stays away until `letGo`. */

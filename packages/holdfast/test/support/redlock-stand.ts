@@ -21,6 +21,8 @@ export interface RedlockOpening {
   readonly queues?: boolean
   /** Whether through the proxies. */
   readonly proxied?: boolean
+  /** Whether contenders are woken; otherwise they poll. */
+  readonly listens?: boolean
   /** Of `redlockBackend`; new servers need not wait. */
   readonly options?: RedlockOptions
   readonly limits?: RedlockLimits
@@ -28,7 +30,6 @@ export interface RedlockOpening {
 }
 
 export interface OpenRedlock {
-  /** Polls. */
   readonly backend: Backend
   readonly clients: readonly OpenClient['client'][]
 }
@@ -80,17 +81,18 @@ export function standOnRedlock(nodeCount = 3): RedlockStand {
     for (const server of servers) await server.stop()
   })
   const open = async (opening: RedlockOpening = {}): Promise<OpenRedlock> => {
-    const { name = 'ioredis 6', queues = false, proxied = false, limits, seams } = opening
+    const { name = 'ioredis 6', queues = false, proxied = false, listens = false } = opening
     const nodes: Record<string, RedlockNode> = {}
     const clients: OpenClient['client'][] = []
     for (const [node, { port }] of (proxied ? proxies : servers).entries()) {
       const { client, end } = await openClient(name, port, { queues })
       ends.push(end)
       clients.push(client)
-      nodes[NODE_NAMES[node] ?? ''] = { client, subscriber: false }
+      nodes[NODE_NAMES[node] ?? ''] = listens ? { client } : { client, subscriber: false }
     }
     const options = { onEmpty: 'fresh', maxTtlMs: 30_000, ...opening.options } as const
-    const backend = redlockBackendWith(seams ?? systemSeams, nodes, options, limits)
+    const { seams = systemSeams, limits } = opening
+    const backend = redlockBackendWith(seams, nodes, options, limits)
     ends.push(() => backend.close())
     return { backend, clients }
   }
