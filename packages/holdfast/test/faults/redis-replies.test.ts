@@ -144,7 +144,8 @@ describe.each(CLIENT_NAMES)('of %s', (name) => {
       expect(await value()).toContain(next.owner)
       // The grant of which nobody was told has no holder, and never will.
       expect(given).not.toContain(next.owner)
-      expect(await tombstones()).toBe(1)
+      // The undo is tried again beside the next one's asking, and may come behind its grant.
+      await until(async () => (await tombstones()) === 1, 'it is undone')
       expect(await locks.tryAcquire('k')).toBeNull()
       expect(await next.release()).toBe('released')
       await nothingIsLeft()
