@@ -22,12 +22,11 @@ import { EMBEDDED } from './scenarios/embedded.ts'
 import { sqliteDriver, whyNoSqlite } from './scenarios/ground/sqlite-driver.ts'
 import { type KnownScenario, SCENARIOS } from './scenarios/index.ts'
 import {
-  findPrograms,
-  MissingServerError,
   openFolder,
   type ServerKind,
   startPostgres,
   startRedis,
+  whatIsMissing,
 } from './servers/index.ts'
 import type { TrialPlan } from './trial.ts'
 
@@ -89,7 +88,7 @@ export async function runLab(
   }
   if (options.isEmbedded) for (const text of leftOut(options, options)) say(text)
   const beganAtMs = performance.now()
-  const run = await runInfo(options, calledAs, kinds)
+  const run = await runInfo(options, calledAs, [...kinds, ...ofArms(chosen)])
   const obstacle = options.record === null ? null : recordObstacle(run.commit)
   if (obstacle !== null) {
     say(obstacle)
@@ -108,6 +107,14 @@ export async function runLab(
     await stores.close()
     stop.end()
   }
+}
+
+/** What some arms start themselves; those that lack one are skipped. */
+function ofArms(chosen: readonly KnownScenario[]): ServerKind[] {
+  const kinds = chosen.flatMap(({ scenario }) =>
+    scenario.kind === 'trials' ? scenario.arms.flatMap((arm) => arm.servers ?? []) : [],
+  )
+  return [...new Set(kinds)].filter((kind) => whatIsMissing([kind]) === null)
 }
 
 async function runInfo(
@@ -214,20 +221,6 @@ function sqliteInfo(): { driver: string; version: string } {
 
 function say(text: string): void {
   process.stderr.write(`holdfast lab: ${text}\n`)
-}
-
-/** One line for all that is missing, or null. Nothing has been started then. */
-function whatIsMissing(kinds: Iterable<ServerKind>): string | null {
-  const missing: string[] = []
-  for (const kind of kinds) {
-    try {
-      findPrograms(kind)
-    } catch (error) {
-      if (!(error instanceof MissingServerError)) throw error
-      missing.push(error.message)
-    }
-  }
-  return missing.length === 0 ? null : missing.join('; ')
 }
 
 /** What the run works on, opened for all scenarios. */

@@ -8,6 +8,7 @@ import type { History } from './history.ts'
 import type { ArmResult, Progress, ScenarioResult } from './run.ts'
 import { RunningTrial } from './running-trial.ts'
 import type { Addresses, ArmFindings } from './scenario.ts'
+import { whatIsMissing } from './servers/index.ts'
 import type { TrialArm, TrialPlan, TrialScenario } from './trial.ts'
 
 export interface TrialRunOptions {
@@ -57,7 +58,7 @@ class TrialsRun {
   async #armResult(arm: TrialArm): Promise<ArmResult> {
     const beganAtMs = performance.now()
     try {
-      const obstacle = (await arm.obstacle?.()) ?? null
+      const obstacle = whatIsMissing(arm.servers ?? []) ?? (await arm.obstacle?.()) ?? null
       if (obstacle !== null) {
         return { ...resultOf(arm, 'skipped', NOTHING, beganAtMs), skipped: obstacle }
       }

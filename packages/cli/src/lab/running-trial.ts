@@ -12,10 +12,15 @@ import type { DrawId, History, Outcome } from './history.ts'
 import { Notes } from './notes.ts'
 import type { Addresses } from './scenario.ts'
 import {
+  type EtcdCluster,
+  type EtcdOptions,
+  type EtcdServer,
   type PostgresOptions,
   type PostgresServer,
   type RedisOptions,
   type RedisServer,
+  startEtcd,
+  startEtcdCluster,
   startPostgres,
   startRedis,
 } from './servers/index.ts'
@@ -97,6 +102,14 @@ export class RunningTrial implements Trial {
 
   startPostgres(options?: PostgresOptions): Promise<PostgresServer> {
     return this.#own(startPostgres(options), (server) => server.stop())
+  }
+
+  startEtcd(options?: EtcdOptions): Promise<EtcdServer> {
+    return this.#own(startEtcd(options), (server) => server.stop())
+  }
+
+  startEtcdCluster(options?: EtcdOptions): Promise<EtcdCluster> {
+    return this.#own(startEtcdCluster(options), (cluster) => cluster.stop())
   }
 
   startProxy(port: number): Promise<FaultProxy> {

@@ -10,7 +10,16 @@
 import type { FaultProxy } from 'holdfast/testkit'
 import type { Entry, Outcome } from './history.ts'
 import type { Addresses, ArmFindings, ScenarioFace } from './scenario.ts'
-import type { PostgresOptions, PostgresServer, RedisOptions, RedisServer } from './servers/index.ts'
+import type {
+  EtcdCluster,
+  EtcdOptions,
+  EtcdServer,
+  PostgresOptions,
+  PostgresServer,
+  RedisOptions,
+  RedisServer,
+  ServerKind,
+} from './servers/index.ts'
 
 /** How much an arm has to do. */
 export interface TrialPlan {
@@ -28,7 +37,9 @@ export interface TrialArm {
   readonly notCovered?: true
   /** What must be true of every round, in one sentence. */
   readonly claim: string
-  /** In one line what this machine lacks for it, and it is skipped; null: nothing. */
+  /** What it starts beside the servers of its scenario; where one is missing, it is skipped. */
+  readonly servers?: readonly ServerKind[]
+  /** In one line what else this machine lacks for it, and it is skipped; null: nothing. */
   obstacle?(): Promise<string | null>
   /**
    * @returns what the stores themselves say in the end, for the checker. What the arm throws ends
@@ -49,6 +60,10 @@ export interface Trial extends TrialPlan {
   /** A server of its own, ended with the arm. */
   startRedis(options?: RedisOptions): Promise<RedisServer>
   startPostgres(options?: PostgresOptions): Promise<PostgresServer>
+  /** Of arms that name etcd among their servers. */
+  startEtcd(options?: EtcdOptions): Promise<EtcdServer>
+  /** Three members, of which one leads. */
+  startEtcdCluster(options?: EtcdOptions): Promise<EtcdCluster>
   /** A proxy in front of a port of 127.0.0.1, closed with the arm. */
   startProxy(port: number): Promise<FaultProxy>
   /** A process of its own, ended with the arm. */

@@ -1,9 +1,10 @@
 import { existsSync } from 'node:fs'
 import { createConnection } from 'node:net'
 import { fileURLToPath } from 'node:url'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { History } from '../../src/lab/history.ts'
 import type { ScenarioResult } from '../../src/lab/run.ts'
+import { findPrograms } from '../../src/lab/servers/index.ts'
 import type { TrialArm, TrialScenario } from '../../src/lab/trial.ts'
 import { runLab, StartedLab } from './fixtures/run-lab.ts'
 
@@ -13,7 +14,7 @@ interface Started {
   readonly port?: number
 }
 
-type ArmName = 'counting' | 'dying' | 'endless' | 'lacking'
+type ArmName = 'counting' | 'dying' | 'endless' | 'etcd' | 'lacking'
 
 /** Through the built harness, like the scenarios of rounds. */
 async function run(
@@ -116,6 +117,30 @@ describe('a trial', () => {
     expect((await run(['lacking'])).result.verdict).toBe('void')
   })
 
+  test('has an etcd of one member and one of three of its own, and both end with it', async () => {
+    // What stays of an etcd is a process, a port and a folder of some 100 MB.
+    const { result, started } = await run(['etcd'])
+    expect(result).toMatchObject({ verdict: 'holds', errors: [] })
+    expect(result.arms[0]?.metrics).toEqual({ clusters: 2 })
+    expect(started).toHaveLength(4)
+    await expectAllGone(started)
+  })
+
+  test('whose arm needs a server that is missing is skipped with one line, and the others count', async () => {
+    // Of a machine without etcd everything else must still be had.
+    const found = { servers: { redis: findPrograms('redis') }, missing: { etcd: 'no apt here' } }
+    vi.stubEnv('HOLDFAST_SERVERS', JSON.stringify(found))
+    try {
+      const { result, started } = await run(['counting', 'etcd'])
+      expect(result.arms.map(({ verdict }) => verdict)).toEqual(['holds', 'skipped'])
+      expect(result.arms[1]?.skipped).toMatch(/^etcd is not on this machine \(no apt here\): run /)
+      expect(result).toMatchObject({ verdict: 'holds', errors: [] })
+      await expectAllGone(started)
+    } finally {
+      vi.unstubAllEnvs()
+    }
+  })
+
   test('of which a claim is not true is broken, and the exit code says so', async () => {
     // The check of this arm asks for a restart that empties the server.
     const { result } = await run(['counting'], {
@@ -140,13 +165,18 @@ describe('a whole run with trials', () => {
     expect(table.stdout).toMatch(/counting +│ yes +│ +1 │ +3 │ .* s │ holds/)
     expect(table.stdout).toMatch(/lacking +│ not covered +│ +0 │ +│ .* s │ skipped/)
     expect(table.stdout).toContain('lacking: skipped, there is no such thing here\n')
-    const json = await runLab([...args, '--json'], { program, env })
+    const more = { MADE_UP_ARMS: 'counting,etcd,lacking' }
+    const json = await runLab([...args, '--json'], { program, env: more })
     expect(json).toMatchObject({ code: 0, stderr: '' })
-    const [scenario] = (JSON.parse(json.stdout) as { scenarios: object[] }).scenarios
+    const report = JSON.parse(json.stdout) as { servers: object; scenarios: object[] }
+    const version = expect.stringMatching(/^\d+\.\d+\.\d+$/)
+    expect(report.servers).toEqual({ redis: version, etcd: version })
+    const [scenario] = report.scenarios
     expect(scenario).toMatchObject({
       verdict: 'holds',
       arms: [
         { name: 'counting', notCovered: false, verdict: 'holds', skipped: null },
+        { name: 'etcd', verdict: 'holds', skipped: null },
         { name: 'lacking', notCovered: true, verdict: 'skipped' },
       ],
     })

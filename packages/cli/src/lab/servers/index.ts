@@ -26,6 +26,7 @@ export type { RedisCluster, RedisClusterOptions } from './redis-cluster.ts'
 export type { RedisSentinels, RedisSentinelsOptions } from './redis-sentinels.ts'
 export { sweepDeadRuns } from './run-folder.ts'
 export { type Server, ServerStartError } from './server-process.ts'
+export { whatIsMissing } from './what-is-missing.ts'
 
 let firstSweep: Promise<number> | null = null
 
