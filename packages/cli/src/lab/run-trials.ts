@@ -58,7 +58,8 @@ class TrialsRun {
   async #armResult(arm: TrialArm): Promise<ArmResult> {
     const beganAtMs = performance.now()
     try {
-      const obstacle = whatIsMissing(arm.servers ?? []) ?? (await arm.obstacle?.()) ?? null
+      const obstacle =
+        whatIsMissing(arm.servers ?? []) ?? (await arm.obstacle?.(this.#plan)) ?? null
       if (obstacle !== null) {
         return { ...resultOf(arm, 'skipped', NOTHING, beganAtMs), skipped: obstacle }
       }

@@ -96,6 +96,11 @@ export class RunningTrial implements Trial {
     return draw(seed, `${scenario.name}/${this.arm}/${what}`)
   }
 
+  drawForAll(what: string): number {
+    const { scenario, seed } = this.#options
+    return draw(seed, `${scenario.name}/${what}`)
+  }
+
   startRedis(options?: RedisOptions): Promise<RedisServer> {
     return this.#own(startRedis(options), (server) => server.stop())
   }

@@ -39,8 +39,8 @@ export interface TrialArm {
   readonly claim: string
   /** What it starts beside the servers of its scenario; where one is missing, it is skipped. */
   readonly servers?: readonly ServerKind[]
-  /** In one line what else this machine lacks for it, and it is skipped; null: nothing. */
-  obstacle?(): Promise<string | null>
+  /** In one line what else this machine, or a run of this size, lacks for it: it is skipped. Null: nothing. */
+  obstacle?(plan: TrialPlan): Promise<string | null>
   /**
    * @returns what the stores themselves say in the end, for the checker. What the arm throws ends
    *   the scenario.
@@ -55,6 +55,8 @@ export interface Trial extends TrialPlan {
   readonly addresses: Addresses
   /** Uniform in [0, 1), from the seed: the same for the same scenario, arm and text. */
   draw(what: string): number
+  /** Uniform in [0, 1), from the seed: the same in all arms of the scenario. */
+  drawForAll(what: string): number
   /** For names of locks and rows: no other arm, scenario or seed has it. */
   readonly place: string
   /** A server of its own, ended with the arm. */

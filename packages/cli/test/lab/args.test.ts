@@ -157,7 +157,16 @@ describe('arguments of the lab', () => {
 
   test('--embedded is of those scenarios that need no server, and its replay asks for it too', async () => {
     // A replay on servers would be another experiment.
-    const names = ['pause', 'unlock', 'withdraw', 'late-write', 'campaign', 'watchdog', 'failover']
+    const names = [
+      'pause',
+      'unlock',
+      'withdraw',
+      'late-write',
+      'campaign',
+      'watchdog',
+      'failover',
+      'ttl',
+    ]
     const all = (await parse('--embedded')) as LabOptions
     expect(all).toMatchObject({ scenarios: names, isEmbedded: true, isQuickOfAll: true })
     expect(await parse()).toMatchObject({ isEmbedded: false })

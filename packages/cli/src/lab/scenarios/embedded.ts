@@ -4,6 +4,7 @@ import { scenario as failover } from './failover/embedded.ts'
 import type { KnownScenario } from './index.ts'
 import { scenario as lateWrite } from './late-write/embedded.ts'
 import { scenario as pause } from './pause/embedded.ts'
+import { scenario as ttl } from './ttl/embedded.ts'
 import { scenario as unlock } from './unlock/embedded.ts'
 import { scenario as watchdog } from './watchdog/embedded.ts'
 import { scenario as withdraw } from './withdraw/embedded.ts'
@@ -19,4 +20,5 @@ export const EMBEDDED: readonly KnownScenario[] = [
   campaign,
   watchdog,
   failover,
+  ttl,
 ].map((scenario) => ({ scenario, module: moduleOf(scenario.name) }))

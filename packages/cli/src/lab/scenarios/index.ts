@@ -7,6 +7,7 @@ import { scenario as failover } from './failover/index.ts'
 import { scenario as lateWrite } from './late-write/index.ts'
 import { scenario as pause } from './pause/index.ts'
 import { scenario as splitBrain } from './split-brain/index.ts'
+import { scenario as ttl } from './ttl/index.ts'
 import { scenario as unlock } from './unlock/index.ts'
 import { scenario as watchdog } from './watchdog/index.ts'
 import { scenario as withdraw } from './withdraw/index.ts'
@@ -29,4 +30,5 @@ export const SCENARIOS: readonly KnownScenario[] = [
   { scenario: splitBrain, module: new URL('./split-brain/index.js', import.meta.url).href },
   { scenario: watchdog, module: new URL('./watchdog/index.js', import.meta.url).href },
   { scenario: failover, module: new URL('./failover/index.js', import.meta.url).href },
+  { scenario: ttl, module: new URL('./ttl/index.js', import.meta.url).href },
 ]

@@ -18,8 +18,11 @@ import type { WalletStores } from '../ground/ground.ts'
  */
 export type UpdateAnswer = 'applied' | 'refused' | 'lost' | 'busy' | 'unanswered'
 
-export interface Work {
-  readonly round: Round
+/** Whoever writes down what is done: a round, or one of the rounds of a job. */
+export type Scribe = Pick<Round, 'role' | 'call' | 'note'>
+
+export interface Work<R extends Scribe = Round> {
+  readonly round: R
   readonly stores: WalletStores
   readonly wallet: string
   /** What the balance is to rise by; less than nothing is a withdrawal. */
@@ -28,10 +31,10 @@ export interface Work {
   think(): Promise<void>
 }
 
-export type LockedWork = Work & { readonly lease: Lease }
+export type LockedWork<R extends Scribe = Round> = Work<R> & { readonly lease: Lease }
 
 /** No protection at the data: whoever writes last wins. */
-export async function plainUpdate(work: Work): Promise<UpdateAnswer> {
+export async function plainUpdate(work: Work<Scribe>): Promise<UpdateAnswer> {
   const { round, tryNumber, stores, wallet, change } = work
   const basis = await read(work, stores.db, 'failed')
   await work.think()
@@ -60,7 +63,7 @@ export async function columnUpdate(work: LockedWork): Promise<UpdateAnswer> {
 }
 
 /** Claim and read in one short transaction, write in another, with nothing but the bare token. */
-export function tokenUpdate(work: LockedWork): Promise<UpdateAnswer> {
+export function tokenUpdate(work: LockedWork<Scribe>): Promise<UpdateAnswer> {
   return guardedUpdate(work, bareOf(work.lease))
 }
 
@@ -150,7 +153,7 @@ export function leaseUpdate(work: LockedWork): Promise<UpdateAnswer> {
   return guardedUpdate(work, work.lease)
 }
 
-async function guardedUpdate(work: LockedWork, fenced: Fenced): Promise<UpdateAnswer> {
+async function guardedUpdate(work: LockedWork<Scribe>, fenced: Fenced): Promise<UpdateAnswer> {
   let basis = 0
   const claimed = await claim(work, fenced, async (tx) => {
     basis = await read(work, tx, 'cut')
@@ -160,7 +163,11 @@ async function guardedUpdate(work: LockedWork, fenced: Fenced): Promise<UpdateAn
   return guardedWrite(work, fenced, basis)
 }
 
-async function guardedWrite(work: Work, fenced: Fenced, basis: number): Promise<UpdateAnswer> {
+async function guardedWrite(
+  work: Work<Scribe>,
+  fenced: Fenced,
+  basis: number,
+): Promise<UpdateAnswer> {
   const { round, stores, tryNumber, wallet, change } = work
   const token = `${fenced.fencingToken}`
   const { answer } = await round.call('write', async () => {
@@ -196,7 +203,7 @@ export async function insideUpdate(work: LockedWork): Promise<UpdateAnswer> {
 
 /** A guarded transaction; the time until it lets `act` in is noted as the claim. */
 async function claim(
-  { round, stores, tryNumber }: LockedWork,
+  { round, stores, tryNumber }: LockedWork<Scribe>,
   fenced: Fenced,
   act: (tx: Queryable) => Promise<void>,
 ): Promise<UpdateAnswer> {
@@ -232,7 +239,7 @@ export async function answerOf(act: () => Promise<void>): Promise<UpdateAnswer> 
  *   guard's own answer then tells what happened.
  */
 async function read(
-  { round, wallet, tryNumber }: Work,
+  { round, wallet, tryNumber }: Work<Scribe>,
   db: Queryable,
   whenItFails: 'failed' | 'cut',
 ): Promise<number> {

@@ -1,0 +1,73 @@
+/**
+ * `ttl`: what a longer TTL costs, and what it buys. After a crash everybody waits for it; and every pause
+ * that is longer leaves two at work. With a lock only that costs an update each time, with the guard the
+ * late write is refused: then a short TTL costs work that is done again, and no data.
+ */
+import type { TrialArm, TrialScenario } from '../../trial.ts'
+import type { Ground } from '../ground/ground.ts'
+import { checkTtl } from './check.ts'
+import type { LockStore } from './lock-place.ts'
+import { isLong, ttlOf } from './organiser.ts'
+import { followOn, holdOn, pauseOnceOn } from './programs.ts'
+
+/** In every run. */
+const SHORT_MS = [300, 1_000, 3_000]
+/** Where there is time. */
+const LONG_MS = [10_000, 30_000]
+const ROUNDS_PER_ROUND = 1 / 20
+/** Fewer would leave the TTLs without a pause that lies between them. */
+const ROUNDS_MIN = 8
+
+export function ttlOn(ground: Ground, stores: readonly LockStore[]): TrialScenario {
+  return {
+    kind: 'trials',
+    name: 'ttl',
+    claim:
+      'A longer TTL keeps everybody waiting for longer after a crash, and fewer pauses outlast it. With a ' +
+      'lock only each of those loses an update; with lock and guard each is refused, at every TTL.',
+    servers: ground.serversFor.wallets,
+    arms: stores.flatMap((store) =>
+      [...SHORT_MS, ...LONG_MS].flatMap((ttlMs) => [
+        armOf(ground, store, ttlMs, true),
+        armOf(ground, store, ttlMs, false),
+      ]),
+    ),
+    metrics: [
+      { key: 'ttlMs', title: 'ttl\nms' },
+      { key: 'recoveryP50Ms', title: 'crash:\np50 ms' },
+      { key: 'recoveryMaxMs', title: 'longest\nms' },
+      { key: 'pauses', title: 'pauses' },
+      { key: 'overlaps', title: 'longer than\nthe lock' },
+      { key: 'lostUpdates', title: 'lost\nupdates' },
+      { key: 'refused', title: 'refused\nby guard' },
+    ],
+    // Nearly all of the time nobody does anything.
+    armsAtOnce: 8,
+    armMsMax: 600_000,
+    plan: (rounds) => ({
+      rounds: Math.max(ROUNDS_MIN, Math.ceil(rounds * ROUNDS_PER_ROUND)),
+      size: 1,
+    }),
+    programs: {
+      pauseOnce: pauseOnceOn(ground),
+      hold: holdOn(ground),
+      follow: followOn(ground),
+    },
+    check: checkTtl,
+  }
+}
+
+function armOf(ground: Ground, store: LockStore, ttlMs: number, isBare: boolean): TrialArm {
+  const ttl = ttlMs < 1_000 ? `${ttlMs} ms` : `${ttlMs / 1_000} s`
+  const arm = {
+    name: `${store}, ${isBare ? 'lock only' : 'lock + guard'}, ttl ${ttl}`,
+    protected: !isBare,
+    claim: isBare
+      ? 'whoever’s pause outlasts the lock writes over the next holder’s update, and nobody else does'
+      : 'whoever’s pause outlasts the lock is refused, all others are not, and no update is lost',
+    run: ttlOf(ground, { store, ttlMs, isBare }),
+  }
+  if (!LONG_MS.includes(ttlMs)) return arm
+  const obstacle = 'it takes longer than a quick run has; --full has it'
+  return { ...arm, obstacle: async ({ rounds }) => (isLong(rounds) ? null : obstacle) }
+}
