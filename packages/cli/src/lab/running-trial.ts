@@ -13,6 +13,7 @@ import { Notes } from './notes.ts'
 import type { Addresses } from './scenario.ts'
 import {
   type EtcdCluster,
+  type EtcdClusterOptions,
   type EtcdOptions,
   type EtcdServer,
   type PostgresOptions,
@@ -113,7 +114,7 @@ export class RunningTrial implements Trial {
     return this.#own(startEtcd(options), (server) => server.stop())
   }
 
-  startEtcdCluster(options?: EtcdOptions): Promise<EtcdCluster> {
+  startEtcdCluster(options?: EtcdClusterOptions): Promise<EtcdCluster> {
     return this.#own(startEtcdCluster(options), (cluster) => cluster.stop())
   }
 

@@ -12,6 +12,7 @@ import type { Entry, Outcome } from './history.ts'
 import type { Addresses, ArmFindings, ScenarioFace } from './scenario.ts'
 import type {
   EtcdCluster,
+  EtcdClusterOptions,
   EtcdOptions,
   EtcdServer,
   PostgresOptions,
@@ -65,7 +66,7 @@ export interface Trial extends TrialPlan {
   /** Of arms that name etcd among their servers. */
   startEtcd(options?: EtcdOptions): Promise<EtcdServer>
   /** Three members, of which one leads. */
-  startEtcdCluster(options?: EtcdOptions): Promise<EtcdCluster>
+  startEtcdCluster(options?: EtcdClusterOptions): Promise<EtcdCluster>
   /** A proxy in front of a port of 127.0.0.1, closed with the arm. */
   startProxy(port: number): Promise<FaultProxy>
   /** A process of its own, ended with the arm. */

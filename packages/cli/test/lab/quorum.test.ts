@@ -41,10 +41,14 @@ test('of three nodes one may be gone, and the part without a majority grants not
     ['one redis, cut off', 2, 'holds'],
     ['redlock of 3, both ask', 2, 'holds'],
     ['redlock of 3, cut off', 2, 'holds'],
+    ['etcd of 3, both ask', 2, 'holds'],
+    ['etcd of 3, cut off', 2, 'holds'],
   ])
-  const [control, asking, cutOff] = splitBrain?.arms ?? []
+  const [control, asking, cutOff, etcdAsking, etcdCutOff] = splitBrain?.arms ?? []
   expect(control?.metrics).toMatchObject({ toldBefore: 0, heldByTwo: 2, refusedLate: 0 })
   expect(asking?.metrics).toEqual({ minorityGranted: 0, majorityGranted: 2 })
   expect(cutOff?.metrics).toMatchObject({ toldBefore: 2, heldByTwo: 0, refusedLate: 2 })
+  expect(etcdAsking?.metrics).toEqual({ minorityGranted: 0, majorityGranted: 2 })
+  expect(etcdCutOff?.metrics).toMatchObject({ toldBefore: 2, heldByTwo: 0, refusedLate: 2 })
   expect({ code, stderr, leftovers }).toEqual({ code: 0, stderr: '', leftovers: [] })
 })

@@ -10,6 +10,9 @@ const CUT_OFF = { name: 'redlock of 3, cut off', protected: true }
 const CONTROL = { name: 'one redis, cut off', protected: false }
 const ASKING = { name: 'redlock of 3, both ask', protected: true }
 
+const ETCD_CUT_OFF = { name: 'etcd of 3, cut off', protected: true }
+const ETCD_ASKING = { name: 'etcd of 3, both ask', protected: true }
+
 type Change = (entry: Entry) => Entry | null
 const same: Change = (entry) => entry
 const changed =
@@ -42,6 +45,23 @@ function cutOff(change: Change = same): TrialRecord {
   return recordOf(CUT_OFF, made, stateOf([['B', 2]]), change)
 }
 
+/** The same beside the leader of an etcd, which has one entry; the followers elected another leader. */
+function etcdCutOff(change: Change = same): TrialRecord {
+  const made: MadeUp[] = [
+    ['A', 'acquire', 0, { lastsMs: 10, answer: 'granted', owner: 'o', token: '100' }],
+    ['lab', 'cut', 1_000, { lastsMs: 20 }],
+    ['A', 'renewal-failed', 1_700, { answer: 'OUTCOME_UNKNOWN' }],
+    ['A', 'renewal-failed', 2_300, { answer: 'OUTCOME_UNKNOWN' }],
+    ['A', 'told', 3_300, { answer: 'expired', value: 20 }],
+    ['lab', 'gone', 6_400, { lastsMs: 12, owner: 'o', value: 12, detail: 'etcd' }],
+    ['B', 'acquire', 1_025, { lastsMs: 5_475, answer: 'granted', owner: 'p', token: '170' }],
+    ['lab', 'alone', 6_510, { lastsMs: 2, answer: 'alone' }],
+    ['B', 'write', 6_600, { lastsMs: 5, answer: 'applied', value: 2, token: '170' }],
+    ['A', 'write', 6_700, { lastsMs: 5, answer: 'refused', value: 3, token: '100' }],
+  ]
+  return recordOf(ETCD_CUT_OFF, made, stateOf([['B', 2]]), change)
+}
+
 /** The primary goes on; the replica's copy runs out at 3,600. */
 function control(change: Change = same): TrialRecord {
   const made: MadeUp[] = [
@@ -71,6 +91,20 @@ function asking(change: Change = same): TrialRecord {
     ['A', 'after', 1_560, { lastsMs: 40, answer: 'granted' }],
   ]
   return recordOf(ASKING, made, null, change)
+}
+
+function etcdAsking(change: Change = same): TrialRecord {
+  const made: MadeUp[] = [
+    ['B', 'greet', 0, { lastsMs: 3, answer: 'granted' }],
+    ['A', 'before', 10, { lastsMs: 3, answer: 'granted' }],
+    ['lab', 'cut', 20, { lastsMs: 1 }],
+    ['A', 'minority', 30, { lastsMs: 1_502, answer: 'refused', value: 4 }],
+    ['B', 'majority', 1_540, { lastsMs: 3, answer: 'granted' }],
+    ['lab', 'alone', 1_545, { lastsMs: 2, answer: 'alone' }],
+    ['lab', 'mend', 1_550, { lastsMs: 1 }],
+    ['A', 'after', 1_560, { lastsMs: 40, answer: 'granted' }],
+  ]
+  return recordOf(ETCD_ASKING, made, null, change)
 }
 
 function recordOf(
@@ -169,6 +203,43 @@ describe('a holder that is cut off', () => {
 
   test('a record without the row is void', () => {
     expect(verdict({ ...cutOff(), finals: undefined })).toBe('void')
+  })
+})
+
+describe('beside the leader of an etcd', () => {
+  test('a holder is told before its entry is gone; when is told too', () => {
+    expect(checkSplitBrain(etcdCutOff())).toMatchObject({
+      ...{ rounds: 1, roundsTrue: 1, redrawn: 0, problems: [], breaches: [] },
+      metrics: { toldBefore: 1, worstMarginMs: 3_100, heldByTwo: 0, refusedLate: 1 },
+      timings: { failureAfterMsMax: 680, toldAfterMsMax: 2_280, grantedAfterMsMin: 5_480 },
+    })
+    expect([etcdCutOff(), etcdAsking()].map(verdict)).toEqual(['holds', 'holds'])
+  })
+
+  test.each<[string, Change]>([
+    ['told when its entry was gone', changed('A', 'told', { calledAtUs: 6_401_000 })],
+    ['never told', changed('A', 'told', { op: 'not-told', calledAtUs: 6_650_000 })],
+  ])('one %s breaks the arm', (_what, change) => {
+    expect(verdict(etcdCutOff(change))).toBe('broken')
+  })
+
+  test.each<[string, Change, string]>([
+    [
+      'the member heard of the new leader',
+      changed('lab', 'alone', { answer: 'it follows 7' }),
+      'the member that was cut off said: it follows 7',
+    ],
+    [
+      'nobody asked the member',
+      (one) => (one.op === 'alone' ? null : one),
+      'the member that was cut off said: nothing',
+    ],
+  ])('a record in which %s is void', (_what, change, said) => {
+    // A hole in the partition: the old leader steps down at once, as it would not in a real one.
+    for (const record of [etcdCutOff(change), etcdAsking(change)]) {
+      expect(checkSplitBrain(record).problems.join()).toContain(said)
+      expect(verdict(record)).toBe('void')
+    }
   })
 })
 

@@ -4,6 +4,14 @@ import { type EtcdOptions, type EtcdServer, findPlace, type Place, PrivateEtcd }
 import { findFreePort } from './ports.ts'
 import { ServerStartError } from './server-process.ts'
 
+export interface EtcdClusterOptions extends EtcdOptions {
+  /**
+   * Gets the port at which a member listens for the others, before it is started, and gives the one at
+   * which they are to call it: that of a proxy. By default they call where it listens.
+   */
+  readonly calledAt?: (peerPort: number) => Promise<number>
+}
+
 export interface EtcdCluster {
   readonly members: readonly EtcdServer[]
   readonly endpoints: readonly string[]
@@ -19,10 +27,15 @@ const LEADER_MS_MAX = 60_000
 const LEADER_POLL_MS = 50
 
 /** @throws {MissingServerError} before anything is started. */
-export async function startEtcdMembers(options: EtcdOptions = {}): Promise<EtcdCluster> {
+export async function startEtcdMembers(options: EtcdClusterOptions = {}): Promise<EtcdCluster> {
+  const { calledAt } = options
   for (let tryNumber = 1; ; tryNumber++) {
     const places: Place[] = []
-    for (let index = 0; index < MEMBERS; index++) places.push(await findPlace(findFreePort))
+    for (let index = 0; index < MEMBERS; index++) {
+      const place = await findPlace(findFreePort)
+      const called = calledAt && { calledPort: await calledAt(place.peerPort) }
+      places.push({ ...place, ...called })
+    }
     const members = places.map((place) => new PrivateEtcd(place, places, options))
     const stop = async (): Promise<void> => {
       await Promise.all(members.map((member) => member.stop()))

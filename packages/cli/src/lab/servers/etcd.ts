@@ -16,6 +16,8 @@ import { type Server, ServerProcess, ServerStartError, serverEnv } from './serve
 export interface EtcdServer extends Server {
   /** `127.0.0.1:<port>`, as an endpoint of clients. */
   readonly endpoint: string
+  /** Where it listens for other members. */
+  readonly peerPort: number
   /** For running `etcdctl`: the program, and the environment that it needs. */
   readonly etcdctl: { readonly program: string; readonly env: NodeJS.ProcessEnv }
   /** Starts it again on the same ports with the data that it had. A running one is killed before. */
@@ -36,6 +38,8 @@ export interface Place {
   readonly name: string
   readonly clientPort: number
   readonly peerPort: number
+  /** Where other members call it; absent: where it listens. */
+  readonly calledPort?: number
 }
 
 const STOP_GRACE_MS = 5_000
@@ -92,6 +96,10 @@ export class PrivateEtcd extends PrivateServer implements EtcdServer {
     return `127.0.0.1:${this.port}`
   }
 
+  get peerPort(): number {
+    return this.#place.peerPort
+  }
+
   get etcdctl(): EtcdServer['etcdctl'] {
     const env = { ...serverEnv(this.#programs), ETCDCTL_API: '3' }
     return { program: join(this.#programs.folder, 'etcdctl'), env }
@@ -106,7 +114,7 @@ export class PrivateEtcd extends PrivateServer implements EtcdServer {
   launch(): void {
     const { name, clientPort, peerPort } = this.#place
     const heartbeatMs = this.#options.heartbeatMs ?? HEARTBEAT_MS_DEFAULT
-    const members = this.#members.map((one) => `${one.name}=http://127.0.0.1:${one.peerPort}`)
+    const members = this.#members.map((one) => `${one.name}=${calledUrl(one)}`)
     this.process = new ServerProcess({
       name: this.name,
       programs: this.#programs,
@@ -116,7 +124,7 @@ export class PrivateEtcd extends PrivateServer implements EtcdServer {
         ...['--listen-client-urls', `http://127.0.0.1:${clientPort}`],
         ...['--advertise-client-urls', `http://127.0.0.1:${clientPort}`],
         ...['--listen-peer-urls', `http://127.0.0.1:${peerPort}`],
-        ...['--initial-advertise-peer-urls', `http://127.0.0.1:${peerPort}`],
+        ...['--initial-advertise-peer-urls', calledUrl(this.#place)],
         ...['--initial-cluster', members.join(',')],
         // The token makes the ids of cluster and members: those of two starts are never the same.
         ...['--initial-cluster-token', this.#members.map((one) => one.name).join('+')],
@@ -139,26 +147,38 @@ export class PrivateEtcd extends PrivateServer implements EtcdServer {
   }
 
   async isLeader(): Promise<boolean> {
-    const { leader, header } = await ask(this.port, '/v3/maintenance/status')
+    const { leader, header } = await askEtcd(this.port, '/v3/maintenance/status')
     return leader !== undefined && leader === (header as Record<string, unknown>)['member_id']
   }
 
   /** With users switched on it lets nobody look, which is an answer as well. */
   async #answersItself(): Promise<boolean> {
-    const { members, header, error } = await ask(this.port, '/v3/cluster/member/list')
+    const { members, header, error } = await askEtcd(this.port, '/v3/cluster/member/list')
     if (typeof error === 'string') return /user name is empty|permission denied/.test(error)
     const own = (members as Record<string, unknown>[] | undefined)?.find(
       ({ name }) => name === this.#place.name,
     )
-    const { leader } = await ask(this.port, '/v3/maintenance/status')
+    const { leader } = await askEtcd(this.port, '/v3/maintenance/status')
     const isOwn =
       own !== undefined && own['ID'] === (header as Record<string, unknown>)['member_id']
     return isOwn && leader !== undefined && leader !== '0'
   }
 }
 
-/** One call of etcd's JSON gateway. */
-function ask(port: number, path: string): Promise<Record<string, unknown>> {
+function calledUrl({ peerPort, calledPort = peerPort }: Place): string {
+  return `http://127.0.0.1:${calledPort}`
+}
+
+/**
+ * One call of etcd's JSON gateway: bytes are base64, and 64-bit integers decimal text.
+ *
+ * @returns also what it says when it refuses. Rejects when it does not answer within a second.
+ */
+export function askEtcd(
+  port: number,
+  path: string,
+  body: object = {},
+): Promise<Record<string, unknown>> {
   return new Promise((resolve, reject) => {
     const options = { host: '127.0.0.1', port, path, method: 'POST', timeout: CALL_MS_MAX }
     const call = request(options, (response) => {
@@ -178,6 +198,6 @@ function ask(port: number, path: string): Promise<Record<string, unknown>> {
     })
     call.on('timeout', () => call.destroy(new Error(`no answer within ${CALL_MS_MAX} ms`)))
     call.on('error', reject)
-    call.end('{}')
+    call.end(JSON.stringify(body))
   })
 }

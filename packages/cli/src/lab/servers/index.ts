@@ -3,7 +3,7 @@
  * own under the folder for temporary files, ended by process number.
  */
 import { type EtcdOptions, type EtcdServer, startEtcdServer } from './etcd.ts'
-import { type EtcdCluster, startEtcdMembers } from './etcd-cluster.ts'
+import { type EtcdCluster, type EtcdClusterOptions, startEtcdMembers } from './etcd-cluster.ts'
 import { type PostgresOptions, type PostgresServer, startPostgresServer } from './postgres.ts'
 import { type RedisOptions, type RedisServer, startRedisServer } from './redis.ts'
 import { type RedisCluster, type RedisClusterOptions, startCluster } from './redis-cluster.ts'
@@ -16,7 +16,7 @@ import { createServerFolder, removeServerFolder, sweepDeadRuns } from './run-fol
 
 export { type ClockShim, makeClockShim, whyNoClockShim } from './clock-shim.ts'
 export type { EtcdOptions, EtcdServer } from './etcd.ts'
-export type { EtcdCluster } from './etcd-cluster.ts'
+export type { EtcdCluster, EtcdClusterOptions } from './etcd-cluster.ts'
 export { findPrograms, type ServerPrograms } from './find-programs.ts'
 export { MissingServerError, type ServerKind } from './missing-server.ts'
 export type { PostgresOptions, PostgresServer } from './postgres.ts'
@@ -76,7 +76,7 @@ export async function startEtcd(options: EtcdOptions = {}): Promise<EtcdServer> 
 }
 
 /** @throws {MissingServerError} before anything is started. */
-export async function startEtcdCluster(options: EtcdOptions = {}): Promise<EtcdCluster> {
+export async function startEtcdCluster(options: EtcdClusterOptions = {}): Promise<EtcdCluster> {
   await sweepOnce()
   return startEtcdMembers(options)
 }

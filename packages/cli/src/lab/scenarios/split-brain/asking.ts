@@ -2,12 +2,11 @@
 import { monotonicUs } from '../../time.ts'
 import type { Program, Trial, TrialWorker } from '../../trial.ts'
 import { askOnce } from '../quorum/ask-once.ts'
-import { openLocks } from '../quorum/locks.ts'
-import { CLIENTS, type ClientName } from '../watchdog/clients.ts'
+import { type Driver, openLocks } from '../quorum/locks.ts'
 import type { HeldLock } from '../watchdog/holder.ts'
 import { locksOf, untilCounted } from '../watchdog/passes.ts'
 import { Pulse } from '../watchdog/pulse.ts'
-import { type OpenParts, threeNodes } from './parts.ts'
+import { noteAlone, type OpenParts } from './parts.ts'
 
 const TTL_MS = 10_000
 /** Of the minority, which waits to the end. */
@@ -23,15 +22,15 @@ interface Step {
 
 export interface AskingInput {
   readonly ports: readonly number[]
-  readonly client: ClientName
+  readonly driver: Driver
   readonly locks: readonly HeldLock[]
   readonly steps: readonly Step[]
 }
 
 /** Takes every lock and gives it back, once in each step; the lab says when. */
 export const askInSteps: Program = async (job) => {
-  const { ports, client, steps, locks: wanted } = job.input as AskingInput
-  const opened = await openLocks(client, ports, { onEmpty: 'fresh' })
+  const { ports, driver, steps, locks: wanted } = job.input as AskingInput
+  const opened = await openLocks(driver, ports, { onEmpty: 'fresh' })
   const pulse = new Pulse()
   for (const step of steps) {
     await job.until(step.op)
@@ -47,23 +46,27 @@ export const askInSteps: Program = async (job) => {
   opened.close()
 }
 
-export async function askOnBothSides(trial: Trial): Promise<null> {
-  await untilCounted(trial, async (first, count) => {
-    await onePass(trial, threeNodes, locksOf(trial, first, count, TTL_MS))
-    return count
-  })
-  return null
+export function askOnBothSides(open: OpenParts): (trial: Trial) => Promise<null> {
+  return async (trial) => {
+    await untilCounted(trial, async (first, count) => {
+      await onePass(trial, open, locksOf(trial, first, count, TTL_MS))
+      return count
+    })
+    return null
+  }
 }
 
 async function onePass(trial: Trial, open: OpenParts, locks: readonly HeldLock[]): Promise<void> {
   const pass = locks[0]?.round ?? 0
   const parts = await open(trial, pass)
-  // The two client libraries, one on each side, in an order that the seed decides.
-  const client = CLIENTS[Math.floor(trial.draw(`client ${pass}`) * CLIENTS.length)] ?? 'ioredis'
+  // Where there are two client libraries, one on each side, in an order that the seed decides.
+  const { drivers } = parts
+  const turn = Math.floor(trial.draw(`client ${pass}`) * drivers.length)
+  const [ofSideA, ofSideB] = [drivers[turn], drivers[drivers.length - 1 - turn]] as [Driver, Driver]
   const a = await trial.startWorker('A')
   const b = await trial.startWorker('B')
   const ofA = a.run('askInSteps', 0, {
-    ...{ ports: parts.ports.A, client, locks },
+    ...{ ports: parts.ports.A, driver: ofSideA, locks },
     steps: [
       { op: 'before', waitMs: GRANTED_WAIT_MS },
       { op: 'minority', waitMs: REFUSED_WAIT_MS },
@@ -74,9 +77,8 @@ async function onePass(trial: Trial, open: OpenParts, locks: readonly HeldLock[]
     { op: 'greet', waitMs: GRANTED_WAIT_MS },
     { op: 'majority', waitMs: GRANTED_WAIT_MS },
   ]
-  const others = CLIENTS.find((name) => name !== client) ?? client
   const ofB = b.run('askInSteps', 0, {
-    ...{ ports: parts.ports.B, client: others, locks, steps },
+    ...{ ports: parts.ports.B, driver: ofSideB, locks, steps },
   } satisfies AskingInput)
   const step = async (worker: TrialWorker, work: Promise<unknown>, op: string): Promise<void> => {
     worker.mark(op)
@@ -87,6 +89,7 @@ async function onePass(trial: Trial, open: OpenParts, locks: readonly HeldLock[]
   await noted(trial, locks, 'cut', parts.cut)
   await step(a, ofA, 'minority')
   await step(b, ofB, 'majority')
+  await noteAlone(trial, parts, locks)
   await noted(trial, locks, 'mend', parts.mend)
   await step(a, ofA, 'after')
   await Promise.all([ofA, ofB])

@@ -45,6 +45,8 @@ export function checkAsking({ entries }: TrialRecord): ArmFindings {
 function judge(entries: readonly Entry[]): Judged | string {
   const failure = failureIn(entries)
   if (failure !== null) return failure
+  const leak = leakIn(entries)
+  if (leak !== null) return leak
   const [before, cut, minority, majority, mended, after] = [
     ...['before', 'cut', 'minority', 'majority', 'mend', 'after'],
   ].map((name) => only(entries, name))
@@ -64,6 +66,17 @@ function judge(entries: readonly Entry[]): Judged | string {
     isMajorityGranted: majority.answer === 'granted',
     isLate: lastedMs > WAIT_MS + LATE_MS + (minority.value ?? 0),
   }
+}
+
+/**
+ * Why the partition was none: of etcd the member that is cut off serves its client and has heard of no
+ * leader, when there is one beyond it.
+ */
+export function leakIn(entries: readonly Entry[]): string | null {
+  const isEtcd = entries[0]?.arm.startsWith('etcd') ?? false
+  const words = entries.filter(({ op }) => op === 'alone').map(({ answer }) => answer)
+  if (!isEtcd || (words.length === 1 && words[0] === 'alone')) return null
+  return `the member that was cut off said: ${words.join(', ') || 'nothing'}`
 }
 
 function only(entries: readonly Entry[], op: string): Entry | null {

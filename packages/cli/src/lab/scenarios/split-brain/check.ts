@@ -12,7 +12,7 @@ import type { TrialRecord } from '../../trial.ts'
 import { isWalletState } from '../wallet/judge.ts'
 import { compareWithLog } from '../wallet/log.ts'
 import { byRound, failureIn } from '../watchdog/rounds.ts'
-import { checkAsking } from './check-asking.ts'
+import { checkAsking, leakIn } from './check-asking.ts'
 
 /** Written down here, so that the checker does not ask those who play the story. */
 const GAP_MS_MAX = 250
@@ -20,10 +20,13 @@ const GAP_MS_MAX = 250
 const NEEDED: Readonly<Record<string, number>> = {
   'one redis, cut off': 1,
   'redlock of 3, cut off': 2,
+  'etcd of 3, cut off': 1,
 }
 
 interface Judged {
   readonly marginMs: number
+  /** Of what came after the partition began, in milliseconds after it. */
+  readonly afterMs: Readonly<{ failed: number | null; told: number | null; granted: number }>
   readonly isTold: boolean
   readonly isHeldByTwo: boolean
   readonly isRefused: boolean
@@ -70,9 +73,21 @@ function checkCutOff({ arm, entries, finals }: TrialRecord, needed: number): Arm
       heldByTwo: count(({ isHeldByTwo }) => isHeldByTwo),
       refusedLate: count(({ isRefused }) => isRefused),
     },
-    timings: {},
+    timings: timingsOf(counted),
     problems,
     breaches,
+  }
+}
+
+/** How long until who was cut off saw the first failure and was told, and the next one was granted it. */
+function timingsOf(counted: readonly Judged[]): Record<string, number> {
+  if (counted.length === 0) return {}
+  const failed = counted.flatMap(({ afterMs }) => afterMs.failed ?? [])
+  const told = counted.flatMap(({ afterMs }) => afterMs.told ?? [])
+  return {
+    ...(failed.length > 0 && { failureAfterMsMax: Math.round(Math.max(...failed)) }),
+    ...(told.length > 0 && { toldAfterMsMax: Math.round(Math.max(...told)) }),
+    grantedAfterMsMin: Math.round(Math.min(...counted.map(({ afterMs }) => afterMs.granted))),
   }
 }
 
@@ -100,6 +115,8 @@ function judge(entries: readonly Entry[], needed: number): Judged | string | typ
   if (ends.concat(gone).some(({ value }) => (value ?? Number.POSITIVE_INFINITY) > GAP_MS_MAX)) {
     return NOT_RUNNING
   }
+  const leak = leakIn(entries)
+  if (leak !== null) return leak
   if (end.calledAtUs < cut.answeredAtUs) return `${end.op} before the partition: ${end.answer}`
   if (gone.length !== needed || new Set(gone.map(({ detail }) => detail)).size !== needed) {
     return `the entries of the holder were seen to go on ${gone.length} of ${needed} nodes`
@@ -111,7 +128,16 @@ function judge(entries: readonly Entry[], needed: number): Judged | string | typ
   const freeAtUs = Math.max(...gone.map(({ calledAtUs }) => calledAtUs))
   if (b.answeredAtUs < freeAtUs) return 'somebody was granted it while it stood there'
   const isTold = end.op === 'told'
+  const failed = entries.find(
+    ({ op, calledAtUs }) => op === 'renewal-failed' && calledAtUs > cut.calledAtUs,
+  )
+  const since = (timeUs: number): number => (timeUs - cut.answeredAtUs) / 1_000
   return {
+    afterMs: {
+      failed: failed === undefined ? null : since(failed.calledAtUs),
+      told: isTold ? since(end.calledAtUs) : null,
+      granted: since(b.answeredAtUs),
+    },
     marginMs: (freeAtUs - end.calledAtUs) / 1_000,
     isTold,
     isHeldByTwo: b.answeredAtUs < end.calledAtUs,

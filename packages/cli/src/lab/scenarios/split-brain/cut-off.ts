@@ -10,13 +10,12 @@ import type { DataStores } from '../ground/ground.ts'
 import { servers } from '../ground/servers.ts'
 import { openWallet, prepareTables, type WalletState, walletState } from '../wallet/stores.ts'
 import type { Held, WriteInput } from '../wallet/write-held.ts'
-import { CLIENTS, type ClientName } from '../watchdog/clients.ts'
 import type { HeldLock } from '../watchdog/holder.ts'
 import { locksOf, untilCounted } from '../watchdog/passes.ts'
 import { GAP_MS_MAX } from '../watchdog/times.ts'
 import type { HoldResult, SideInput } from './holders.ts'
-import type { OpenParts } from './parts.ts'
-import { type Watch, watchNode } from './watch.ts'
+import { noteAlone, type OpenParts, type Parts } from './parts.ts'
+import type { Watch } from './watch.ts'
 
 /** As in `watchdog`: told is told a tenth of it before its end. */
 export const TTL_MS = 3_000
@@ -61,14 +60,19 @@ class Pass {
     for (const { name } of this.locks) await openWallet(this.#data, name, 0)
   }
 
-  /** A process for each client; they take turns. */
-  async start(role: 'A' | 'B', program: string, ports: number[], ttlMs: number): Promise<Team> {
+  /** A process for each driver; they take turns. */
+  async start(
+    role: 'A' | 'B',
+    program: string,
+    { ports, drivers }: Parts,
+    ttlMs: number,
+  ): Promise<Team> {
     const team: Team = { workers: [], shares: [], work: [] }
-    for (const client of CLIENTS) {
-      const locks = this.#shareOf(client)
+    for (const [turn, driver] of drivers.entries()) {
+      const locks = this.locks.filter((_, at) => at % drivers.length === turn)
       if (locks.length === 0) continue
       const worker = await this.trial.startWorker(role)
-      const input: SideInput = { ports, client, ttlMs, locks }
+      const input: SideInput = { ports: ports[role], driver, ttlMs, locks }
       const work = worker.run(program, 0, input)
       // It may fail while the lab waits for something else; whoever waits for it is told.
       work.catch(() => {})
@@ -77,11 +81,6 @@ class Pass {
       team.work.push(work)
     }
     return team
-  }
-
-  #shareOf(client: ClientName): HeldLock[] {
-    const turn = CLIENTS.indexOf(client)
-    return this.locks.filter((_, at) => at % CLIENTS.length === turn)
   }
 
   /** Each by the process that held it, with the token that it was granted. */
@@ -110,10 +109,10 @@ async function onePass(pass: Pass, open: OpenParts): Promise<number> {
   const { trial, locks } = pass
   await pass.openWallets()
   const parts = await open(trial, locks[0]?.round ?? 0)
-  const a = await pass.start('A', 'hold', parts.ports.A, TTL_MS)
+  const a = await pass.start('A', 'hold', parts, TTL_MS)
   await reached(a, 'holding')
-  const watches = await Promise.all(parts.needed.map((port) => watchNode(trial, port, locks)))
-  const b = await pass.start('B', 'take', parts.ports.B, NEXT_TTL_MS)
+  const watches = await parts.watch(locks)
+  const b = await pass.start('B', 'take', parts, NEXT_TTL_MS)
   await reached(b, 'ready')
   // At any moment between two renewals of each.
   await sleep((TTL_MS / 3) * trial.draw(`cut ${locks[0]?.round}`))
@@ -122,6 +121,7 @@ async function onePass(pass: Pass, open: OpenParts): Promise<number> {
   for (const { round } of locks) trial.note(round, 'cut', calledAtUs, { answer: 'began' })
   for (const worker of b.workers) worker.mark('ask')
   const next = (await Promise.all(b.work)) as Held[][]
+  await noteAlone(trial, parts, locks)
   await seeTheEnd(watches)
   await pass.write(b, next, 2)
   for (const worker of a.workers) worker.mark('over')

@@ -8,16 +8,14 @@ import type { Lease } from 'holdfast'
 import { monotonicUs } from '../../time.ts'
 import type { Program } from '../../trial.ts'
 import { warmUp } from '../quorum/ask-once.ts'
-import { openLocks } from '../quorum/locks.ts'
+import { type Driver, openLocks } from '../quorum/locks.ts'
 import type { Held } from '../wallet/write-held.ts'
-import type { ClientName } from '../watchdog/clients.ts'
 import type { HeldLock } from '../watchdog/holder.ts'
 import { Pulse } from '../watchdog/pulse.ts'
 
 export interface SideInput {
-  /** One: a single Redis. Three: Redlock. */
   readonly ports: readonly number[]
-  readonly client: ClientName
+  readonly driver: Driver
   readonly ttlMs: number
   readonly locks: readonly HeldLock[]
 }
@@ -33,14 +31,21 @@ const WAIT_MS = 30_000
 
 /** Holds until the lab says that it is over, and writes down when it was told. */
 export const hold: Program = async (job): Promise<HoldResult> => {
-  const { ports, client, ttlMs, locks: wanted } = job.input as SideInput
-  const { locks, close } = await openLocks(client, ports, { onEmpty: 'fresh' })
+  const { ports, driver, ttlMs, locks: wanted } = job.input as SideInput
+  const { locks, close } = await openLocks(driver, ports, { onEmpty: 'fresh' })
   await warmUp(locks, `warm-up:${process.pid}`, ttlMs)
   const pulse = new Pulse()
   const untold = new Set<number>()
   const note = (op: string, round: number, answer: string): void => {
     job.note(op, monotonicUs(), { answer, value: pulse.longestGapMs() }, round)
   }
+  const rounds = new Map(wanted.map(({ name, round }) => [name, round]))
+  // What who is cut off sees before it is told.
+  locks.on('renewal-failed', ({ lockName, error }) => {
+    const round = rounds.get(lockName)
+    const outcome = { answer: error.code, detail: error.message }
+    if (round !== undefined) job.note('renewal-failed', monotonicUs(), outcome, round)
+  })
   const held = await Promise.all(
     wanted.map(async ({ name, round, delayMs }) => {
       await sleep(delayMs)
@@ -68,8 +73,8 @@ export const hold: Program = async (job): Promise<HoldResult> => {
 
 /** Asks for all of them at once, and waits until each is granted. */
 export const take: Program = async (job): Promise<readonly Held[]> => {
-  const { ports, client, ttlMs, locks: wanted } = job.input as SideInput
-  const { locks, close } = await openLocks(client, ports, { onEmpty: 'fresh' })
+  const { ports, driver, ttlMs, locks: wanted } = job.input as SideInput
+  const { locks, close } = await openLocks(driver, ports, { onEmpty: 'fresh' })
   // A replica cannot be asked for a lock before it is promoted.
   if (ports.length > 1) await warmUp(locks, `warm-up:${process.pid}`, ttlMs)
   await job.mark('ready')

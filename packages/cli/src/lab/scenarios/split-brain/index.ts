@@ -2,7 +2,8 @@
  * `split-brain`: a network that falls into two parts. One Redis with a replica is the control: each
  * part has one, and both grant the same lock. Of three nodes only one part can have a majority: the
  * other one grants nothing, and a holder that is left there is told before anybody else can be granted
- * its lock. What it writes later is refused.
+ * its lock. What it writes later is refused. The same holds for three members of etcd, also for who is left
+ * with the one that leads.
  */
 import type { TrialScenario } from '../../trial.ts'
 import { write } from '../wallet/write-held.ts'
@@ -10,7 +11,7 @@ import { askInSteps, askOnBothSides } from './asking.ts'
 import { checkSplitBrain } from './check.ts'
 import { cutOff } from './cut-off.ts'
 import { hold, take } from './holders.ts'
-import { primaryAndReplica, threeNodes } from './parts.ts'
+import { leaderAndFollowers, primaryAndReplica, threeNodes } from './parts.ts'
 
 const ROUNDS_PER_ROUND = 1 / 5
 
@@ -19,8 +20,8 @@ export const scenario: TrialScenario = {
   name: 'split-brain',
   claim:
     'When the network falls into two parts, a Redis and its promoted replica grant one lock twice. Of ' +
-    'three nodes the minority grants nothing; a holder there is told before others can get its lock, ' +
-    'and its late write is refused.',
+    'three nodes, or members of etcd, the minority grants nothing; a holder there is told before others ' +
+    'can get its lock, and its late write is refused.',
   servers: ['redis', 'postgres'],
   arms: [
     {
@@ -36,7 +37,7 @@ export const scenario: TrialScenario = {
       protected: true,
       claim:
         'the minority is refused, in the time that it waits; the majority is granted every lock',
-      run: askOnBothSides,
+      run: askOnBothSides(threeNodes),
     },
     {
       name: 'redlock of 3, cut off',
@@ -44,6 +45,24 @@ export const scenario: TrialScenario = {
       claim:
         'the holder is told before anybody else can be granted its lock, and its late write is refused',
       run: cutOff(threeNodes, false),
+    },
+    {
+      name: 'etcd of 3, both ask',
+      protected: true,
+      servers: ['etcd'],
+      claim:
+        'beside the leader, alone, nobody is granted anything, in the time that it waits; beside the ' +
+        'followers every lock is',
+      run: askOnBothSides(leaderAndFollowers),
+    },
+    {
+      name: 'etcd of 3, cut off',
+      protected: true,
+      servers: ['etcd'],
+      claim:
+        'the holder beside the leader is told before anybody else can be granted its lock, and its late ' +
+        'write is refused',
+      run: cutOff(leaderAndFollowers, false),
     },
   ],
   metrics: [

@@ -1,14 +1,26 @@
-/** What a partition divides: three nodes, or a Redis and its replica. */
+/** What a partition divides: three nodes, a Redis and its replica, or the members of an etcd. */
+import type { Server } from '../../servers/index.ts'
+import { monotonicUs } from '../../time.ts'
 import type { Trial } from '../../trial.ts'
 import { withRedis } from '../ground/redis-client.ts'
-import { cut, endNodes, mend, portsOf, type Side, startNode } from '../quorum/nodes.ts'
+import type { Driver } from '../quorum/locks.ts'
+import { cut, endNodes, mend, nodeOf, portsOf, type Side, startNode } from '../quorum/nodes.ts'
 import { until } from '../until.ts'
+import { CLIENTS } from '../watchdog/clients.ts'
+import type { HeldLock } from '../watchdog/holder.ts'
+import { EtcdNetwork } from './etcd-network.ts'
+import { lookAtEtcd, lookAtRedis, wordOfMember } from './look.ts'
+import { type Watch, watchEntries } from './watch.ts'
 
 export interface Parts {
   /** Where each side finds its nodes, through proxies. */
   readonly ports: Readonly<Record<Side, number[]>>
-  /** Ports of the nodes themselves that B needs, each of them, to be granted what A held. */
-  readonly needed: readonly number[]
+  /** A process on each side for each of them. */
+  readonly drivers: readonly Driver[]
+  /** Looks at the entries on every node that B needs, each of them, to be granted what A held. */
+  watch(locks: readonly HeldLock[]): Promise<readonly Watch[]>
+  /** What the node on A's side says of itself while it is cut off, where it can say anything of the others. */
+  alone?(): Promise<string>
   cut(): Promise<void>
   mend(): Promise<void>
   end(): Promise<void>
@@ -24,7 +36,8 @@ export const threeNodes: OpenParts = async (trial, pass) => {
   const beyond = nodes.filter((_, at) => at !== kept)
   return {
     ports: { A: portsOf(nodes, 'A'), B: portsOf(nodes, 'B') },
-    needed: beyond.map(({ server }) => server.port),
+    drivers: CLIENTS,
+    watch: (locks) => watchNodes(trial, portsOfServers(beyond), locks),
     cut: async () => {
       for (const [at, node] of nodes.entries()) cut(node, at === kept ? 'B' : 'A')
     },
@@ -49,7 +62,8 @@ export const primaryAndReplica: OpenParts = async (trial) => {
   })
   return {
     ports: { A: portsOf([primary], 'A'), B: portsOf([replica], 'B') },
-    needed: [replica.server.port],
+    drivers: CLIENTS,
+    watch: (locks) => watchNodes(trial, portsOfServers([replica]), locks),
     cut: async () => {
       link.drop('toServer')
       link.drop('toClient')
@@ -61,4 +75,62 @@ export const primaryAndReplica: OpenParts = async (trial) => {
       await endNodes([primary, replica])
     },
   }
+}
+
+/** A keeps the leader of that moment, alone; B its two followers, which are a majority. */
+export const leaderAndFollowers: OpenParts = async (trial) => {
+  const network = await EtcdNetwork.start(trial)
+  const members = await Promise.all(network.members.map((member) => nodeOf(trial, member)))
+  let kept: (typeof members)[number] | undefined
+  return {
+    ports: { A: portsOf(members, 'A'), B: portsOf(members, 'B') },
+    // The locks of one process share a session of etcd: two of them are two sessions.
+    drivers: ['etcd', 'etcd'],
+    watch: async (locks) => [
+      await watchEntries(trial, lookAtEtcd(portsOfServers(members)), 'etcd', locks),
+    ],
+    cut: async () => {
+      const leader = await network.leader()
+      kept = members.find(({ server }) => server === leader)
+      network.isolate(leader)
+      for (const member of members) cut(member, member === kept ? 'B' : 'A')
+    },
+    alone: async () => (kept === undefined ? 'nobody' : wordOfMember(kept.server.port)),
+    mend: async () => {
+      network.mend()
+      for (const member of members) mend(member, member === kept ? 'B' : 'A')
+    },
+    end: async () => {
+      await endNodes(members)
+      await network.stop()
+    },
+  }
+}
+
+/** When the other side has been granted what it asked for, and before the partition is over. */
+export async function noteAlone(
+  trial: Trial,
+  { alone }: Parts,
+  locks: readonly HeldLock[],
+): Promise<void> {
+  if (alone === undefined) return
+  const calledAtUs = monotonicUs()
+  const answer = await alone()
+  for (const { round } of locks) trial.note(round, 'alone', calledAtUs, { answer })
+}
+
+function portsOfServers(nodes: readonly { readonly server: Server }[]): number[] {
+  return nodes.map(({ server }) => server.port)
+}
+
+function watchNodes(
+  trial: Trial,
+  ports: readonly number[],
+  locks: readonly HeldLock[],
+): Promise<readonly Watch[]> {
+  return Promise.all(
+    ports.map(async (port) => {
+      return watchEntries(trial, await lookAtRedis(port), `port ${port}`, locks)
+    }),
+  )
 }

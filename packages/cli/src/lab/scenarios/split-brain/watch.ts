@@ -4,18 +4,14 @@
  * nobody else can be granted the lock.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Redis } from 'ioredis'
 import { monotonicUs } from '../../time.ts'
 import type { Trial } from '../../trial.ts'
-import { openRedis } from '../ground/redis-client.ts'
 import type { HeldLock } from '../watchdog/holder.ts'
+import type { Look } from './look.ts'
 
 const LOOK_EVERY_MS = 10
 /** A node beyond the quorum gets its entry a little later than the holder its grant. */
 const THERE_MS_MAX = 10_000
-/** `hf1:` and the 22 characters of an owner; see docs/wire.md. */
-const OWNER_AT = 4
-const OWNER_LENGTH = 22
 
 export interface Watch {
   /** Resolves when no entry of the holder is left, or at once after {@link Watch.stop}. */
@@ -32,21 +28,26 @@ interface Standing {
   seenAtUs: number
 }
 
-/** Resolves when the entries of the holder have been seen there. */
-export async function watchNode(
+/**
+ * Resolves when the entries of the holder have been seen there.
+ *
+ * @param where What it is that is looked at, for the history.
+ */
+export async function watchEntries(
   trial: Trial,
-  port: number,
+  look: Look,
+  where: string,
   locks: readonly HeldLock[],
 ): Promise<Watch> {
-  const redis = await openRedis({ redis: { host: '127.0.0.1', port } })
-  trial.onEnd(async () => redis.disconnect())
-  const standing = await seeAll(redis, locks)
+  trial.onEnd(async () => look.close())
+  const standing = await seeAll(look, locks)
   let gapMs = 0
   let isOver = false
-  const look = async (): Promise<void> => {
+  const watch = async (): Promise<void> => {
     while (!isOver && standing.size > 0) {
       const calledAtUs = monotonicUs()
-      for (const [one, owner] of await ownersOf(redis, [...standing])) {
+      // Without an answer nothing was seen: an election goes on. The gap between two looks tells of it.
+      for (const [one, owner] of await ownersOf(look, [...standing]).catch(() => [])) {
         if (owner === one.owner) {
           one.seenAtUs = calledAtUs
           continue
@@ -55,24 +56,24 @@ export async function watchNode(
         const value = (monotonicUs() - one.seenAtUs) / 1_000
         gapMs = Math.max(gapMs, value)
         const outcome = { answer: owner === '' ? 'free' : 'other', owner: one.owner, value }
-        trial.note(one.lock.round, 'gone', one.seenAtUs, { ...outcome, detail: `port ${port}` })
+        trial.note(one.lock.round, 'gone', one.seenAtUs, { ...outcome, detail: where })
       }
       await sleep(LOOK_EVERY_MS)
     }
-    redis.disconnect()
+    look.close()
   }
   const stop = (): void => {
     isOver = true
   }
-  return { over: look(), gapMs: () => gapMs, stop }
+  return { over: watch(), gapMs: () => gapMs, stop }
 }
 
-async function seeAll(redis: Redis, locks: readonly HeldLock[]): Promise<Set<Standing>> {
+async function seeAll(look: Look, locks: readonly HeldLock[]): Promise<Set<Standing>> {
   const giveUpAtMs = performance.now() + THERE_MS_MAX
   for (;;) {
     const seenAtUs = monotonicUs()
     const standing = locks.map((lock) => ({ lock, owner: '', seenAtUs }))
-    const seen = await ownersOf(redis, standing)
+    const seen = await ownersOf(look, standing)
     if (seen.every(([, owner]) => owner !== '')) {
       return new Set(seen.map(([one, owner]) => ({ ...one, owner })))
     }
@@ -82,12 +83,9 @@ async function seeAll(redis: Redis, locks: readonly HeldLock[]): Promise<Set<Sta
 }
 
 async function ownersOf(
-  redis: Redis,
+  look: Look,
   standing: readonly Standing[],
 ): Promise<(readonly [Standing, string])[]> {
-  const values = await redis.mget(standing.map(({ lock }) => `lock:${lock.name}`))
-  return standing.map((one, index) => {
-    const owner = (values[index] ?? '').slice(OWNER_AT, OWNER_AT + OWNER_LENGTH)
-    return [one, owner] as const
-  })
+  const owners = await look.owners(standing.map(({ lock }) => lock))
+  return standing.map((one, index) => [one, owners[index] ?? ''] as const)
 }
