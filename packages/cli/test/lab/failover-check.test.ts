@@ -9,6 +9,7 @@ const ROUNDS = 4
 const ARM = 'redis, ttl 1 s'
 const BARE = 'bare writes, redis, ttl 1 s'
 const SQLITE = 'sqlite, ttl 1 s'
+const ETCD = 'etcd, one member, ttl 1 s'
 
 type Change = (entry: Entry) => Entry | null
 type Row = { term: string; writer: string }
@@ -17,6 +18,7 @@ const FAULTS: Readonly<Record<string, readonly string[]>> = {
   [ARM]: ['kill', 'stop', 'resign'],
   [BARE]: ['stop'],
   [SQLITE]: ['kill', 'resign'],
+  [ETCD]: ['kill', 'stop', 'resign'],
 }
 
 /** Leaders follow each other at 1, 1.1 and 0.02 s after the fault; the late write comes 100 ms later. */
@@ -40,6 +42,8 @@ function recordOf(
   }
   lead(0)
   for (let round = 0; round < ROUNDS; round++) {
+    const seen: MadeUp = ['lab', 'granted', atMs + 5, { answer: 'seen', value: 2000 }]
+    if (arm === ETCD) entries.push(...trialEntries(arm, round, [seen]))
     for (const fault of FAULTS[arm] ?? []) {
       const token = `${term}`
       const old = writer(term)
@@ -106,6 +110,14 @@ describe('figures', () => {
     expect(verdict(recordOf(SQLITE))).toBe('holds')
   })
 
+  test('a bar is made of the TTL that etcd granted, whatever was asked for', () => {
+    const findings = checkFailover(recordOf(ETCD))
+    expect(findings).toMatchObject({ metrics: { grantedTtlMs: 2000 }, roundsTrue: ROUNDS })
+    expect(findings.bars?.map(({ ratio }) => ratio)).toEqual([0.5, 0.55])
+    expect(verdict(recordOf(ETCD))).toBe('holds')
+    expect(checkFailover(recordOf(ARM)).metrics).not.toHaveProperty('grantedTtlMs')
+  })
+
   test('a successor that is late misses the bar, and breaks nothing', () => {
     const late = recordOf(ARM, (entry) =>
       entry.op === 'write' ? { ...entry, answeredAtUs: entry.answeredAtUs + 5_000 } : entry,
@@ -169,6 +181,12 @@ describe('what cannot be trusted', () => {
   ]
   test.each(cases)('%s', (_, change) => {
     expect(verdict(recordOf(ARM, change))).toBe('void')
+  })
+
+  test('an etcd whose grants nobody looked at, or that granted less than was asked for', () => {
+    const unseen: Change = (entry) => (entry.op === 'granted' ? null : entry)
+    expect(verdict(recordOf(ETCD, unseen))).toBe('void')
+    expect(verdict(recordOf(ETCD, changed('granted', 2, { value: 999 })))).toBe('void')
   })
 
   const stores: [string, (rows: Row[]) => unknown][] = [

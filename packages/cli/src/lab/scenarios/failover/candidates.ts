@@ -4,22 +4,19 @@
  * it was granted, as one that had checked its term just before.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { createLocks, type Fenced, LockError, type Locks } from 'holdfast'
+import { type Fenced, LockError, type Locks } from 'holdfast'
 import { createElection, type Term } from 'holdfast/election'
-import { sqliteBackend } from 'holdfast/sqlite'
 import type { Addresses } from '../../scenario.ts'
 import { monotonicUs } from '../../time.ts'
 import type { Job, Program } from '../../trial.ts'
 import type { Ground } from '../ground/ground.ts'
-import { lockFileIn } from '../ground/lock-file.ts'
-import { openFile } from '../ground/sqlite-database.ts'
-import { openLocks } from '../quorum/locks.ts'
 import { type Book, bookIn } from './book.ts'
+import { openKeeper, type Reach } from './stores.ts'
 
 export interface CandidateInput {
   readonly addresses: Addresses
-  /** The nodes that keep the locks; none: they are in a file. */
-  readonly ports: readonly number[]
+  /** How who keeps the locks is reached. */
+  readonly reach: Reach
   readonly electionName: string
   readonly ttlMs: number
   /** Nobody looks at tokens: the arm without protection. */
@@ -32,7 +29,7 @@ const LISTEN_MS = 2
 export function candidateProgram(ground: Ground): Program {
   return async (job) => {
     const input = job.input as CandidateInput
-    const { locks, close } = await openStand(input, job.role)
+    const { locks, close } = await openKeeper(input.reach, input.addresses, job.role)
     const data = await ground.openData(input.addresses, job.role)
     const candidate = new Candidate(job, input, bookIn(data, input.isBare), locks)
     try {
@@ -43,15 +40,6 @@ export function candidateProgram(ground: Ground): Program {
       await data.close()
     }
   }
-}
-
-async function openStand(
-  { addresses, ports }: CandidateInput,
-  role: string,
-): Promise<{ locks: Locks; close(): void }> {
-  if (ports.length > 0) return openLocks('ioredis', ports, { onEmpty: 'fresh' })
-  const file = openFile(lockFileIn(addresses), role)
-  return { locks: createLocks(sqliteBackend(file)), close: () => file.close() }
 }
 
 class Candidate {

@@ -8,6 +8,8 @@ import { type Bar, hundredths, medianBar, quantile } from '../../bars.ts'
 import type { Entry } from '../../history.ts'
 import type { ArmFindings } from '../../scenario.ts'
 import type { TrialRecord } from '../../trial.ts'
+import { checkMemberFaults, isMemberFault } from './check-members.ts'
+import { type Row, storeBreaches, storeProblems } from './check-store.ts'
 
 const FAULTS = ['kill', 'stop', 'resign'] as const
 type Fault = (typeof FAULTS)[number]
@@ -36,7 +38,11 @@ interface Succession {
   readonly late: string | null
 }
 
-export function checkFailover({ arm, rounds, entries, finals }: TrialRecord): ArmFindings {
+export function checkFailover(record: TrialRecord): ArmFindings {
+  return isMemberFault(record.arm.name) ? checkMemberFaults(record) : checkLeaderFaults(record)
+}
+
+function checkLeaderFaults({ arm, rounds, entries, finals }: TrialRecord): ArmFindings {
   const { faults, ttlMs } = expectedOf(arm.name)
   const ends = entries.filter(({ op }) => op === 'round')
   const counted = ends.filter(({ answer }) => answer === 'counts').map(({ round }) => round)
@@ -52,20 +58,32 @@ export function checkFailover({ arm, rounds, entries, finals }: TrialRecord): Ar
     if (met.length === faults.length && met.every((one) => isTrue(one, arm.protected)))
       roundsTrue += 1
   }
+  const granted = arm.name.startsWith('etcd') ? grantedTo(entries, ttlMs, problems) : null
   const late = successions.map((one) => one.late).filter((answer) => answer !== null)
   return {
     rounds: Math.min(counted.length, rounds),
     roundsTrue,
     redrawn: ends.length - counted.length,
     metrics: {
+      ...(granted !== null && { grantedTtlMs: granted }),
       ...Object.fromEntries(faults.flatMap((fault) => figuresOf(successions, fault))),
       ...{ lateWrites: late.length, refusedLate: late.filter(isRefusal).length },
     },
     timings: {},
-    bars: faults.flatMap((fault) => barOf(successions, fault, ttlMs)),
+    bars: faults.flatMap((fault) => barOf(successions, fault, granted ?? ttlMs)),
     problems,
     breaches: arm.protected ? storeBreaches(rows) : [],
   }
+}
+
+/** etcd counts in whole seconds and has a least TTL of its own: more than was asked for, never less. */
+function grantedTo(entries: readonly Entry[], ttlMs: number, problems: string[]): number {
+  const granted = entries.filter(({ op }) => op === 'granted').map(({ value = 0 }) => value)
+  const [least = 0, most = 0] = [Math.min(...granted), Math.max(...granted)]
+  if (granted.length === 0) problems.push('nobody looked at what the store granted')
+  else if (least < ttlMs)
+    problems.push(`the store granted ${least} ms where ${ttlMs} were asked for`)
+  return granted.length === 0 ? ttlMs : most
 }
 
 const isRefusal = (answer: string): boolean => answer === 'STALE_TOKEN'
@@ -146,32 +164,4 @@ function failures(entries: readonly Entry[]): string[] {
   return entries
     .filter((entry) => !isTold(entry))
     .map(({ op, process, answer, detail = '' }) => `${op} of ${process}: ${answer} ${detail}`)
-}
-
-type Row = Readonly<{ term: string; writer: string }>
-
-/** The store's own account of what was told. */
-function storeProblems(entries: readonly Entry[], finals: unknown): string[] {
-  if (!Array.isArray(finals)) return ['the store was not looked at']
-  const rows = finals as readonly Row[]
-  return entries
-    .filter(({ op, answer }) => (op === 'write' || op === 'late') && answer === 'accepted')
-    .filter(({ token, process }) => {
-      return !rows.some(({ term, writer }) => term === token && writer === process)
-    })
-    .map(({ token, process }) => `a write of ${process} in term ${token} is not in the store`)
-}
-
-/** Its order is that in which the writes took effect: terms never go back, and each has one writer. */
-function storeBreaches(rows: readonly Row[]): string[] {
-  const breaches: string[] = []
-  const writers = new Map<string, string>()
-  let last = 0n
-  for (const { term, writer } of rows) {
-    if ((writers.get(term) ?? writer) !== writer) breaches.push(`two wrote in term ${term}`)
-    writers.set(term, writer)
-    if (BigInt(term) < last) breaches.push(`term ${term} was written after term ${last}`)
-    last = BigInt(term)
-  }
-  return breaches
 }

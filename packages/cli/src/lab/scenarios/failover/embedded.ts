@@ -5,6 +5,6 @@ import { failoverOn } from './scenario.ts'
 
 export const scenario: TrialScenario = failoverOn(
   embedded,
-  [{ name: 'sqlite', nodes: 0, faults: ['kill', 'resign'] }],
-  { name: 'sqlite', nodes: 0, faults: ['resign'] },
+  [{ keeper: 'sqlite', faults: ['kill', 'resign'] }],
+  { keeper: 'sqlite', faults: ['resign'] },
 )

@@ -1,14 +1,17 @@
 import type { TrialScenario } from '../../trial.ts'
 import { servers } from '../ground/servers.ts'
-import { failoverOn } from './scenario.ts'
+import { failoverOn, memberArmsOn } from './scenario.ts'
 
 const faults = ['kill', 'stop', 'resign'] as const
 
 export const scenario: TrialScenario = failoverOn(
   servers,
   [
-    { name: 'redis', nodes: 1, faults },
-    { name: 'redlock of 3', nodes: 3, faults },
+    { keeper: 'redis', faults },
+    { keeper: 'redlock of 3', faults },
+    { keeper: 'etcd, one member', faults, servers: ['etcd'] },
+    { keeper: 'etcd, three members', faults, servers: ['etcd'] },
   ],
-  { name: 'redis', nodes: 1, faults: ['stop'] },
+  { keeper: 'redis', faults: ['stop'] },
+  memberArmsOn(servers),
 )

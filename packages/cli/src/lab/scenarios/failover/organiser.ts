@@ -9,12 +9,12 @@ import type { Trial, TrialWorker } from '../../trial.ts'
 import type { Ground } from '../ground/ground.ts'
 import { type Book, bookIn, prepareBook, type Row } from './book.ts'
 import type { CandidateInput } from './candidates.ts'
+import { type Keeper, type KeeperName, startKeeper } from './stores.ts'
 
 export type LeaderFault = 'kill' | 'stop' | 'resign'
 
 export interface FailoverPlan {
-  /** How many nodes keep the locks; none: a file does. */
-  readonly nodes: 0 | 1 | 3
+  readonly keeper: KeeperName
   readonly ttlMs: number
   readonly faults: readonly LeaderFault[]
   readonly isBare?: true
@@ -35,9 +35,8 @@ export function failoverOf(
     const data = await ground.openData(trial.addresses, 'lab')
     trial.onEnd(() => data.close())
     await prepareBook(data)
-    const nodes = await Promise.all(Array.from({ length: plan.nodes }, () => trial.startRedis()))
-    const ports = nodes.map(({ port }) => port)
-    const stage = new Stage(trial, plan, ports, bookIn(data, false))
+    const keeper = await startKeeper(trial, plan.keeper)
+    const stage = new Stage(trial, plan, keeper, bookIn(data, false))
     await stage.fill()
     const tries = Math.ceil(trial.rounds * (1 + SPARE_SHARE))
     let counted = 0
@@ -58,16 +57,16 @@ interface Leader {
 class Stage {
   readonly #trial: Trial
   readonly #plan: FailoverPlan
-  readonly #ports: readonly number[]
+  readonly #keeper: Keeper
   readonly #book: Book
   readonly #candidates = new Map<string, { worker: TrialWorker; work: Promise<unknown> }>()
   #started = 0
   #leader: Leader | null = null
 
-  constructor(trial: Trial, plan: FailoverPlan, ports: readonly number[], book: Book) {
+  constructor(trial: Trial, plan: FailoverPlan, keeper: Keeper, book: Book) {
     this.#trial = trial
     this.#plan = plan
-    this.#ports = ports
+    this.#keeper = keeper
     this.#book = book
   }
 
@@ -82,7 +81,8 @@ class Stage {
       const worker = await this.#trial.startWorker(`candidate ${this.#started}`)
       const { addresses, place: electionName } = this.#trial
       const { ttlMs, isBare = false } = this.#plan
-      const input: CandidateInput = { addresses, ports: this.#ports, electionName, ttlMs, isBare }
+      const { reach } = this.#keeper
+      const input: CandidateInput = { addresses, reach, electionName, ttlMs, isBare }
       const work = worker.run('stand', 0, input)
       // One that is killed has no end; of the others the lab hears when it ends them.
       work.catch(() => {})
@@ -94,6 +94,7 @@ class Stage {
   /** @returns whether it counts: the fault met who led, each time. */
   async round(round: number): Promise<boolean> {
     let counts = true
+    await this.#noteGranted(round)
     for (const fault of this.#plan.faults) {
       this.#leader ??= await this.#leaderAfter(0n)
       const { token, worker } = this.#leader
@@ -115,6 +116,14 @@ class Stage {
   async end(): Promise<void> {
     for (const { worker } of this.#candidates.values()) worker.mark('end')
     await Promise.all([...this.#candidates.values()].map(({ work }) => work))
+  }
+
+  /** The TTL of whoever leads, where the store may grant another one than was asked for. */
+  async #noteGranted(round: number): Promise<void> {
+    this.#leader ??= await this.#leaderAfter(0n)
+    const calledAtUs = monotonicUs()
+    const value = await this.#keeper.grantedTtlMs(this.#trial.place)
+    if (value !== null) this.#trial.note(round, 'granted', calledAtUs, { answer: 'seen', value })
   }
 
   async #strike(

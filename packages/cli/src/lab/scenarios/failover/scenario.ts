@@ -6,20 +6,21 @@ import type { TrialArm, TrialScenario } from '../../trial.ts'
 import type { Ground } from '../ground/ground.ts'
 import { candidateProgram } from './candidates.ts'
 import { checkFailover } from './check.ts'
+import { type MemberFault, memberFaultsOf } from './member-faults.ts'
 import { type FailoverPlan, failoverOf } from './organiser.ts'
+import { workingLeaderProgram } from './working-leader.ts'
 
 const TTLS_S = [1, 2, 5]
+/** An election of etcd takes longer than the one, and less than the other. */
+const MEMBER_TTLS_S = [2, 5]
 
-export interface FailoverStore {
-  readonly name: string
-  readonly nodes: FailoverPlan['nodes']
-  readonly faults: FailoverPlan['faults']
-}
+export type FailoverStore = Pick<FailoverPlan, 'keeper' | 'faults'> & Pick<TrialArm, 'servers'>
 
 export function failoverOn(
   ground: Ground,
   stores: readonly FailoverStore[],
   bare: FailoverStore,
+  more: readonly TrialArm[] = [],
 ): TrialScenario {
   return {
     kind: 'trials',
@@ -28,14 +29,17 @@ export function failoverOn(
       'When the leader is killed, stands still or resigns, another one leads in a later term; and what ' +
       'the deposed leader still writes is refused.',
     servers: ground.serversFor.wallets,
-    arms: [bareArm(ground, bare), ...stores.flatMap((store) => armsOf(ground, store))],
+    arms: [bareArm(ground, bare), ...stores.flatMap((store) => armsOf(ground, store)), ...more],
     metrics: [
+      { key: 'grantedTtlMs', title: 'granted\nttl ms' },
       { key: 'killedP50Ms', title: 'killed\np50 ms' },
       { key: 'killedMaxMs', title: 'longest\nms' },
       { key: 'stoppedP50Ms', title: 'stopped\np50 ms' },
       { key: 'stoppedMaxMs', title: 'longest\nms' },
       { key: 'resignedP50Ms', title: 'resigned\np50 ms' },
       { key: 'resignedMaxMs', title: 'longest\nms' },
+      { key: 'keptTerms', title: 'kept\nterm' },
+      { key: 'toldLate', title: 'told\nlate' },
       { key: 'lateWrites', title: 'late\nwrites' },
       { key: 'refusedLate', title: 'refused\nby guard' },
     ],
@@ -44,26 +48,60 @@ export function failoverOn(
     armMsMax: 600_000,
     // Each takes two TTLs and more: one for a quick run, ten for a full one.
     plan: (rounds) => ({ rounds: Math.max(1, Math.round((rounds - 100) / 30)), size: 1 }),
-    programs: { stand: candidateProgram(ground) },
+    programs: { stand: candidateProgram(ground), work: workingLeaderProgram(ground) },
     check: checkFailover,
   }
 }
 
-function bareArm(ground: Ground, { name, nodes, faults }: FailoverStore): TrialArm {
+function bareArm(ground: Ground, { keeper, faults }: FailoverStore): TrialArm {
   return {
-    name: `bare writes, ${name}, ttl 1 s`,
+    name: `bare writes, ${keeper}, ttl 1 s`,
     protected: false,
     claim: 'nobody looks at terms: the late write of the deposed leader goes over the new one’s',
-    run: failoverOf(ground, { nodes, faults, ttlMs: 1000, isBare: true }),
+    run: failoverOf(ground, { keeper, faults, ttlMs: 1000, isBare: true }),
   }
 }
 
-function armsOf(ground: Ground, { name, nodes, faults }: FailoverStore): TrialArm[] {
+function armsOf(ground: Ground, { keeper, faults, servers = [] }: FailoverStore): TrialArm[] {
   return TTLS_S.map((seconds) => ({
-    name: `${name}, ttl ${seconds} s`,
+    name: `${keeper}, ttl ${seconds} s`,
     protected: true,
+    servers,
     claim:
       'another one leads in a later term, and the guard refuses what the deposed leader writes',
-    run: failoverOf(ground, { nodes, faults, ttlMs: 1000 * seconds }),
+    run: failoverOf(ground, { keeper, faults, ttlMs: 1000 * seconds }),
   }))
+}
+
+const MEMBER_FAULTS: readonly {
+  readonly fault: MemberFault
+  readonly word: string
+  readonly claim: string
+}[] = [
+  {
+    fault: 'kill',
+    word: 'killed',
+    claim:
+      'who leads goes on in its term, or is told before another one leads; somebody writes again',
+  },
+  {
+    fault: 'stop',
+    word: 'stopped',
+    claim:
+      'the same, until the member wakes up, which may end sessions that live: who leads then may be told ' +
+      'late, and the guard refuses it',
+  },
+]
+
+/** What fails is the member of etcd that leads, not the leader of the application. */
+export function memberArmsOn(ground: Ground): TrialArm[] {
+  return MEMBER_FAULTS.flatMap(({ fault, word, claim }) =>
+    MEMBER_TTLS_S.map((seconds) => ({
+      name: `etcd, three members, its leader ${word}, ttl ${seconds} s`,
+      protected: true,
+      servers: ['etcd'] as const,
+      claim,
+      run: memberFaultsOf(ground, { ttlMs: 1000 * seconds, fault }),
+    })),
+  )
 }

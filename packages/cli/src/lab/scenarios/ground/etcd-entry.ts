@@ -1,0 +1,43 @@
+/**
+ * What stands in etcd, read past Holdfast and past its client: the lab's own look, by the JSON gateway.
+ * The keys are those of docs/wire.md.
+ */
+import { askEtcd } from '../../servers/etcd.ts'
+
+export interface EtcdEntry {
+  /** The key of the place that was made first: it ends with the owner. */
+  readonly key: string
+  /** What the session it stands on was granted, and how long it lives yet, in whole seconds of etcd. */
+  readonly grantedTtlMs: number
+  readonly leftMs: number
+}
+
+interface Found {
+  readonly kvs?: readonly { readonly key: string; readonly lease?: string }[]
+}
+
+const SECOND_MS = 1_000
+
+/** Who holds a name without `/` or `%`; null: nobody. Rejects when the member does not answer. */
+export async function etcdEntry(port: number, name: string): Promise<EtcdEntry | null> {
+  // "0" is the character behind the slash, so the range has the places of this name alone.
+  const range = { key: base64(`${name}/`), range_end: base64(`${name}0`) }
+  const byCreation = { sort_order: 'ASCEND', sort_target: 'CREATE', limit: '1' }
+  const found = (await askEtcd(port, '/v3/kv/range', { ...range, ...byCreation })) as Found
+  const [first] = found.kvs ?? []
+  if (first === undefined) return null
+  const { grantedTTL, TTL } = await askEtcd(port, '/v3/lease/timetolive', { ID: first.lease })
+  const key = Buffer.from(first.key, 'base64').toString()
+  const [grantedTtlMs, leftMs] = [grantedTTL, TTL].map((seconds) => Number(seconds) * SECOND_MS)
+  return { key, grantedTtlMs: grantedTtlMs ?? 0, leftMs: leftMs ?? 0 }
+}
+
+/** Writes a key; true when etcd says that it is done. */
+export async function putInEtcd(port: number, key: string, value: string): Promise<boolean> {
+  const answer = await askEtcd(port, '/v3/kv/put', { key: base64(key), value: base64(value) })
+  return answer['error'] === undefined && answer['header'] !== undefined
+}
+
+function base64(text: string): string {
+  return Buffer.from(text).toString('base64')
+}
