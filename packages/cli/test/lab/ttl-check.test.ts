@@ -165,6 +165,42 @@ describe('figures', () => {
   })
 })
 
+describe('etcd, which grants whole seconds', () => {
+  const ETCD = 'etcd, one member, lock + guard, ttl 1 s'
+  const withGranted = (...values: readonly number[]): TrialRecord => {
+    const record = recordOf(ETCD)
+    const looks = values.map((value): MadeUp => ['lab', 'granted', 50, { answer: 'seen', value }])
+    return { ...record, entries: [...record.entries, ...trialEntries(ETCD, CRASH, looks)] }
+  }
+
+  test('is measured by what it granted', () => {
+    const findings = checkTtl(withGranted(2_000, 1_000))
+    expect(findings.metrics).toMatchObject({ ttlMs: 1_000, grantedTtlMs: 2_000 })
+    expect(findings.bars?.map(({ ratio }) => ratio)).toEqual([0.46])
+    expect(verdict(withGranted(2_000))).toBe('holds')
+  })
+
+  test('whose sessions are shared, so that a lock ends when its holder said so, and not before', () => {
+    const nextAt = (answeredAtUs: number, value: number): string => {
+      const record = withGranted(1_000)
+      const entries = record.entries.map((entry) => {
+        if (entry.round !== LONG || entry.op !== 'acquire') return entry
+        return entry.process === 'B' ? { ...entry, answeredAtUs } : { ...entry, value }
+      })
+      return verdict({ ...record, entries })
+    }
+    expect(nextAt(700_000, 650)).toBe('holds')
+    expect(nextAt(640_000, 650)).toBe('broken')
+  })
+
+  test.each([
+    ['nobody looked at it', []],
+    ['it was less than was asked for', [900]],
+  ] as const)('says nothing when %s', (_, values) => {
+    expect(verdict(withGranted(...values))).toBe('void')
+  })
+})
+
 describe('what breaks an arm', () => {
   const overwritten = row(LONG, wallet(['B', 1], ['A1', 1]))
   const guarded: [string, Change | undefined, Rows | undefined][] = [

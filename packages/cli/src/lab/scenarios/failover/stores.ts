@@ -1,4 +1,4 @@
-/** Who keeps the locks of an election: started by the lab, and reached by a candidate. */
+/** Who keeps the locks of an election, or of `ttl`: started by the lab, and reached by those who contend. */
 import { createLocks, type Locks } from 'holdfast'
 import { sqliteBackend } from 'holdfast/sqlite'
 import type { Addresses } from '../../scenario.ts'
@@ -54,7 +54,7 @@ export async function startKeeper(trial: Trial, name: KeeperName): Promise<Keepe
   }
 }
 
-/** In a candidate; `close` ends what `locks.close()` does not. */
+/** In a process; `close` ends what `locks.close()` does not. */
 export async function openKeeper(
   reach: Reach,
   addresses: Addresses,

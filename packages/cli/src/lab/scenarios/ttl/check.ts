@@ -59,7 +59,7 @@ export function checkTtl({ arm, rounds, entries, finals }: TrialRecord): ArmFind
     const row = accountOf(round, group, rows[round])
     problems.push(...row.problems)
     // Where nothing protects, nobody is told anything that could be untrue: then the record is bad.
-    const untrue = [...row.untruths, ...lockProblems(group, () => expected.ttlMs)]
+    const untrue = [...row.untruths, ...lockProblems(group, livesMsIn(group, arm.name, expected))]
     ;(arm.protected ? breaches : problems).push(...untrue)
     const one = round < rounds ? pausedOf(group, row, expected) : crashedOf(group)
     if (typeof one === 'string' && one !== 'missed') say(one)
@@ -71,6 +71,7 @@ export function checkTtl({ arm, rounds, entries, finals }: TrialRecord): ArmFind
   const met = crashed.filter((one) => one !== 'missed')
   if (met.length < MET_SHARE_MIN * rounds)
     problems.push(`${met.length} of ${rounds} crashes met a holder`)
+  const granted = arm.name.startsWith('etcd') ? grantedIn(entries, expected.ttlMs, problems) : null
   const times = met.flatMap(({ tookMs }) => tookMs ?? [])
   if (times.length < met.length) {
     breaches.push(`after ${met.length - times.length} crashes nobody else could write`)
@@ -81,6 +82,7 @@ export function checkTtl({ arm, rounds, entries, finals }: TrialRecord): ArmFind
     redrawn: 0,
     metrics: {
       ttlMs: expected.ttlMs,
+      ...(granted !== null && { grantedTtlMs: granted }),
       recoveryP50Ms: hundredths(quantile(times, 0.5)),
       recoveryMaxMs: hundredths(Math.max(0, ...times)),
       pauses: paused.length,
@@ -89,10 +91,24 @@ export function checkTtl({ arm, rounds, entries, finals }: TrialRecord): ArmFind
       refused: paused.filter(({ late }) => late === 'refused').length,
     },
     timings: { longestPauseMs: Math.round(Math.max(0, ...paused.map(({ pausedMs }) => pausedMs))) },
-    bars: barOf(times, expected.ttlMs),
+    bars: barOf(times, granted ?? expected.ttlMs),
     problems,
     breaches,
   }
+}
+
+/**
+ * How long a lock lives at least from when it was asked for. On etcd it stands on a session that began
+ * before it: there the holder's own word counts, and nobody else may be granted it sooner.
+ */
+function livesMsIn(
+  group: readonly Entry[],
+  arm: string,
+  { ttlMs }: Expectation,
+): (process: string) => number {
+  if (!arm.startsWith('etcd')) return () => ttlMs
+  const grants = group.filter(({ op, answer }) => op === 'acquire' && answer === 'granted')
+  return (process) => grants.find((entry) => entry.process === process)?.value ?? ttlMs
 }
 
 /** Two at work on one row: with a lock only one update is lost, with the guard the late one is refused. */
@@ -181,6 +197,15 @@ function crashedOf(group: readonly Entry[]): Crashed | string {
   const write = group.find(({ op, process }) => op === 'write' && process === 'B')
   if (write?.answer !== 'applied' || write.calledAtUs < next.answeredAtUs) return { tookMs: null }
   return { tookMs: (write.answeredAtUs - kill.calledAtUs) / 1_000 }
+}
+
+/** What etcd granted, at most, by its own word: whole seconds, and never less than was asked for. */
+function grantedIn(entries: readonly Entry[], ttlMs: number, problems: string[]): number {
+  const granted = entries.filter(({ op }) => op === 'granted').map(({ value = 0 }) => value)
+  if (granted.length === 0) problems.push('nobody looked at what etcd granted')
+  const least = Math.min(ttlMs, ...granted)
+  if (least < ttlMs) problems.push(`etcd granted ${least} ms where ${ttlMs} were asked for`)
+  return Math.max(ttlMs, ...granted)
 }
 
 function barOf(times: readonly number[], ttlMs: number): Bar[] {

@@ -2,4 +2,4 @@ import type { TrialScenario } from '../../trial.ts'
 import { servers } from '../ground/servers.ts'
 import { ttlOn } from './scenario.ts'
 
-export const scenario: TrialScenario = ttlOn(servers, ['redis', 'redlock of 3'])
+export const scenario: TrialScenario = ttlOn(servers, ['redis', 'redlock of 3', 'etcd, one member'])

@@ -5,13 +5,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { monotonicUs } from '../../time.ts'
 import type { Trial, TrialWorker } from '../../trial.ts'
+import { type Keeper, type KeeperName, startKeeper } from '../failover/stores.ts'
 import type { Ground } from '../ground/ground.ts'
 import { openWallet, prepareTables, type WalletState, walletState } from '../wallet/stores.ts'
-import { type LockPlace, type LockStore, startLockPlace } from './lock-place.ts'
 import type { Contended, FollowInput, HoldInput, PauseInput, PlayerInput } from './programs.ts'
 
 export interface TtlPlan {
-  readonly store: LockStore
+  readonly keeper: KeeperName
   readonly ttlMs: number
   readonly isBare: boolean
 }
@@ -45,7 +45,7 @@ export function ttlOf(
     const data = await ground.openData(trial.addresses, 'lab')
     trial.onEnd(() => data.close())
     await prepareTables(data)
-    const stage = new Stage(trial, plan, await startLockPlace(trial, plan.store))
+    const stage = new Stage(trial, plan, await startKeeper(trial, plan.keeper))
     for (const { name } of stage.all) await openWallet(data, name, 0)
     await stage.play()
     const rows: WalletState[] = []
@@ -59,13 +59,16 @@ class Stage {
   readonly all: readonly Contended[]
   readonly #trial: Trial
   readonly #input: PlayerInput
+  readonly #keeper: Keeper
   readonly #ttlMs: number
   #done = 0
 
-  constructor(trial: Trial, { ttlMs, isBare }: TtlPlan, place: LockPlace) {
+  constructor(trial: Trial, { ttlMs, isBare }: TtlPlan, keeper: Keeper) {
     this.#trial = trial
+    this.#keeper = keeper
     this.#ttlMs = ttlMs
-    this.#input = { addresses: trial.addresses, place, ttlMs, isBare }
+    const { reach } = keeper
+    this.#input = { addresses: trial.addresses, reach, ttlMs, isBare }
     this.all = Array.from({ length: 2 * trial.rounds }, (_, round) => ({
       round,
       name: `${trial.place}:${String(round).padStart(6, '0')}`,
@@ -119,6 +122,7 @@ class Stage {
         const input: HoldInput = { ...this.#input, held }
         const work = holder.run('hold', 0, input)
         await Promise.race([holder.until('holding'), work])
+        for (const one of held) await this.#noteGranted(one)
         for (const { round } of held) successor.mark(`ask ${round}`)
         await Promise.all(held.map(({ round }) => successor.until(`asks ${round}`)))
         await sleep(this.#delayMs(`kill ${holder.role}`))
@@ -128,6 +132,12 @@ class Stage {
           this.#trial.note(round, 'kill', calledAtUs, { answer: 'done' })
       }),
     )
+  }
+
+  async #noteGranted({ round, name }: Contended): Promise<void> {
+    const calledAtUs = monotonicUs()
+    const value = await this.#keeper.grantedTtlMs(name)
+    if (value !== null) this.#trial.note(round, 'granted', calledAtUs, { answer: 'seen', value })
   }
 
   #delayMs(what: string): number {

@@ -11,10 +11,10 @@ import type { Addresses } from '../../scenario.ts'
 import { monotonicUs } from '../../time.ts'
 import type { Job, Program } from '../../trial.ts'
 import { unanswered } from '../answers.ts'
+import { openKeeper, type Reach } from '../failover/stores.ts'
 import type { Ground, WalletStores } from '../ground/ground.ts'
 import { warmUp } from '../ground/warm-up.ts'
 import { plainUpdate, type Scribe, tokenUpdate, type Work } from '../wallet/updates.ts'
-import { type LockPlace, openLocksAt } from './lock-place.ts'
 
 /** A lock, and the row of the same name. */
 export interface Contended {
@@ -24,7 +24,8 @@ export interface Contended {
 
 export interface PlayerInput {
   readonly addresses: Addresses
-  readonly place: LockPlace
+  /** How who keeps the locks is reached. */
+  readonly reach: Reach
   readonly ttlMs: number
   /** Nobody looks at tokens. */
   readonly isBare: boolean
@@ -126,11 +127,11 @@ async function workOnce(
 async function withStores(
   ground: Ground,
   job: Job,
-  { addresses, place }: PlayerInput,
+  { addresses, reach }: PlayerInput,
   act: (stores: WalletStores) => Promise<void>,
 ): Promise<void> {
   const data = await ground.openData(addresses, job.role)
-  const { locks, close } = await openLocksAt(place, addresses, job.role)
+  const { locks, close } = await openKeeper(reach, addresses, job.role)
   try {
     await warmUp(locks, data.guard)
     await act({ ...data, locks })
@@ -168,7 +169,9 @@ async function acquire(scribe: Scribe, locks: Locks, name: string, ttlMs: number
       try {
         const lease = await locks.acquire(name, { ttlMs, waitMs: Number.POSITIVE_INFINITY })
         const { owner, fencingToken } = lease
-        return { answer: 'granted', token: `${fencingToken}`, owner, lease }
+        // How long it may believe in it: of etcd the checker knows nothing else, because sessions are shared.
+        const value = Math.floor(lease.remainingMs())
+        return { answer: 'granted', token: `${fencingToken}`, owner, value, lease }
       } catch (error) {
         return { answer: unanswered(error), lease: null }
       }

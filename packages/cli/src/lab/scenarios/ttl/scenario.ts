@@ -4,21 +4,23 @@
  * late write is refused: then a short TTL costs work that is done again, and no data.
  */
 import type { TrialArm, TrialScenario } from '../../trial.ts'
+import type { KeeperName } from '../failover/stores.ts'
 import type { Ground } from '../ground/ground.ts'
 import { checkTtl } from './check.ts'
-import type { LockStore } from './lock-place.ts'
 import { isLong, ttlOf } from './organiser.ts'
 import { followOn, holdOn, pauseOnceOn } from './programs.ts'
 
 /** In every run. */
 const SHORT_MS = [300, 1_000, 3_000]
+/** etcd grants no TTL below 2 s. */
+const SHORT_MS_OF_ETCD = [2_000, 3_000]
 /** Where there is time. */
 const LONG_MS = [10_000, 30_000]
 const ROUNDS_PER_ROUND = 1 / 20
 /** Fewer would leave the TTLs without a pause that lies between them. */
 const ROUNDS_MIN = 8
 
-export function ttlOn(ground: Ground, stores: readonly LockStore[]): TrialScenario {
+export function ttlOn(ground: Ground, keepers: readonly KeeperName[]): TrialScenario {
   return {
     kind: 'trials',
     name: 'ttl',
@@ -26,14 +28,15 @@ export function ttlOn(ground: Ground, stores: readonly LockStore[]): TrialScenar
       'A longer TTL keeps everybody waiting for longer after a crash, and fewer pauses outlast it. With a ' +
       'lock only each of those loses an update; with lock and guard each is refused, at every TTL.',
     servers: ground.serversFor.wallets,
-    arms: stores.flatMap((store) =>
-      [...SHORT_MS, ...LONG_MS].flatMap((ttlMs) => [
-        armOf(ground, store, ttlMs, true),
-        armOf(ground, store, ttlMs, false),
+    arms: keepers.flatMap((keeper) =>
+      [...(isEtcd(keeper) ? SHORT_MS_OF_ETCD : SHORT_MS), ...LONG_MS].flatMap((ttlMs) => [
+        armOf(ground, keeper, ttlMs, true),
+        armOf(ground, keeper, ttlMs, false),
       ]),
     ),
     metrics: [
       { key: 'ttlMs', title: 'ttl\nms' },
+      { key: 'grantedTtlMs', title: 'granted\nms' },
       { key: 'recoveryP50Ms', title: 'crash:\np50 ms' },
       { key: 'recoveryMaxMs', title: 'longest\nms' },
       { key: 'pauses', title: 'pauses' },
@@ -57,15 +60,20 @@ export function ttlOn(ground: Ground, stores: readonly LockStore[]): TrialScenar
   }
 }
 
-function armOf(ground: Ground, store: LockStore, ttlMs: number, isBare: boolean): TrialArm {
+function isEtcd(keeper: KeeperName): boolean {
+  return keeper.startsWith('etcd')
+}
+
+function armOf(ground: Ground, keeper: KeeperName, ttlMs: number, isBare: boolean): TrialArm {
   const ttl = ttlMs < 1_000 ? `${ttlMs} ms` : `${ttlMs / 1_000} s`
   const arm = {
-    name: `${store}, ${isBare ? 'lock only' : 'lock + guard'}, ttl ${ttl}`,
+    name: `${keeper}, ${isBare ? 'lock only' : 'lock + guard'}, ttl ${ttl}`,
     protected: !isBare,
+    ...(isEtcd(keeper) && { servers: ['etcd'] as const }),
     claim: isBare
       ? 'whoever’s pause outlasts the lock writes over the next holder’s update, and nobody else does'
       : 'whoever’s pause outlasts the lock is refused, all others are not, and no update is lost',
-    run: ttlOf(ground, { store, ttlMs, isBare }),
+    run: ttlOf(ground, { keeper, ttlMs, isBare }),
   }
   if (!LONG_MS.includes(ttlMs)) return arm
   const obstacle = 'it takes longer than a quick run has; --full has it'
