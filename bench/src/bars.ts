@@ -82,6 +82,25 @@ function claimsOf(row: Row, rows: readonly Row[]): Claim[] {
     case 'redlock':
       return quorumClaims(row, rows)
     default:
+      return etcdClaims(row, rows)
+  }
+}
+
+/** The floor is what two requests cost; nothing that is asked of a lock may cost much more. */
+function etcdClaims(row: Row, rows: readonly Row[]): Claim[] {
+  const { ratio, ratioSpread } = row
+  switch (row.group) {
+    case 'etcd':
+      return [p50Claim(row, 'two hand-written Txn', 1.1)]
+    case 'etcd-64-in-flight':
+      return [atLeast('rate, as a multiple of two hand-written Txn', 0.9, ratio, ratioSpread.min)]
+    case 'etcd-16-contenders':
+      return etcdCrowdClaims(row)
+    case 'etcd-waiters':
+      return waiterClaims(row, rows)
+    case 'election':
+      return [p50Claim(row, 'one hand-written Txn', 3)]
+    default:
       return []
   }
 }
@@ -183,6 +202,34 @@ function fileCrowdClaims({ variant, longestWaitRounds, jain, smallestShare }: Ro
     atMost('longest wait, in rounds', 2.5, longestWaitRounds, longestWaitRounds),
     atLeast("Jain's index", 0.99, jain, jain),
     atLeast('smallest share, of a fair one', 0.5, smallestShare, smallestShare),
+  ]
+}
+
+function etcdCrowdClaims({ ratio, ratioSpread, longestWaitRounds, jain, requestsEach }: Row) {
+  const claims = [
+    atLeast("rate, as a multiple of the Go package's algorithm", 2, ratio, ratioSpread.min),
+    atMost('longest wait, in rounds', 2.5, longestWaitRounds, longestWaitRounds),
+  ]
+  if (jain !== null) claims.push(atLeast("Jain's index", 0.999, jain, jain))
+  if (requestsEach !== null) {
+    claims.push(atMost('requests of a section', 2.1, requestsEach, requestsEach))
+  }
+  return claims
+}
+
+/** A hand-over costs a process what it costs it among few. */
+function waiterClaims(row: Row, rows: readonly Row[]): Claim[] {
+  const few = rows.find((one) => one.group === row.group && one.inFlight < row.inFlight)
+  if (few === undefined) return []
+  const claim = (what: string, many: number | null, one: number | null): Claim[] => {
+    if (many === null || one === null) return []
+    const figure = many / one
+    const text = `${what}, ${row.variant}, as a multiple of ${few.variant}`
+    return [atMost(text, 1.1, figure, figure)]
+  }
+  return [
+    ...claim('requests of a hand-over', row.requestsEach, few.requestsEach),
+    ...claim('events of a hand-over that a process sees', row.eventsEach, few.eventsEach),
   ]
 }
 

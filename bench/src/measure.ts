@@ -19,6 +19,8 @@ export interface Sample {
   readonly shares?: readonly number[]
   /** All that the server was sent for all that {@link latenciesMs} lists. */
   readonly requests?: number
+  /** Events of watches that the server sent to each process, for the same. */
+  readonly events?: number
   /** Time that the server spent on them. Microseconds. */
   readonly serverUs?: number
   /** Processor time of this process. Microseconds. */
@@ -48,6 +50,7 @@ export interface RunFigures {
   /** What each contender got; empty where there are none. */
   readonly shares: readonly number[]
   readonly requestsEach: number | null
+  readonly eventsEach: number | null
   readonly serverUsEach: number | null
   readonly clientUsEach: number | null
 }
@@ -150,6 +153,7 @@ export function figuresOf(samples: readonly Sample[]): RunFigures {
     longestRounds: longestMs / ((elapsedMs / count) * Math.max(1, shares.length)),
     shares,
     requestsEach: each((sample) => sample.requests),
+    eventsEach: each((sample) => sample.events),
     serverUsEach: each((sample) => sample.serverUs),
     clientUsEach: each((sample) => sample.clientUs),
   }

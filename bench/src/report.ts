@@ -37,6 +37,7 @@ const NAMES: readonly Column[] = [
 ]
 
 const REQUESTS: Column = ['requests', ({ requestsEach }) => requestsEach?.toFixed(2) ?? '']
+const EVENTS: Column = ['events', ({ eventsEach }) => eventsEach?.toFixed(2) ?? '']
 const SERVER: Column = ['server µs', ({ serverUsEach }) => serverUsEach?.toFixed(0) ?? '']
 const CLIENT: Column = ['client µs', ({ clientUsEach }) => clientUsEach?.toFixed(0) ?? '']
 
@@ -81,6 +82,7 @@ export function groupReport({ group, rows, failures, notes }: GroupResult): stri
   const times = columnsOf(rows)
   const columns = [...times]
   if (rows.some(({ requestsEach }) => requestsEach !== null)) columns.push(REQUESTS)
+  if (rows.some(({ eventsEach }) => eventsEach !== null)) columns.push(EVENTS)
   if (rows.some(({ serverUsEach }) => serverUsEach !== null)) columns.push(SERVER)
   if (rows.some(({ clientUsEach }) => clientUsEach !== null)) columns.push(CLIENT)
   const table = newTable(columns.map(([title]) => title))

@@ -58,6 +58,8 @@ export interface Row {
   readonly smallestShare: number | null
   /** Requests for each, as the server counted them; null where they were not counted. */
   readonly requestsEach: number | null
+  /** Events of watches that a process was sent for each; null where they were not counted. */
+  readonly eventsEach: number | null
   /** Time that the server spent on them, microseconds; null where it was not counted. */
   readonly serverUsEach: number | null
   /** Processor time of the bench's own process, microseconds; null where it was not counted. */
@@ -107,6 +109,7 @@ export function rowOf(group: string, { entry, runs }: Measured, reference: Measu
     jain: shares.length === 0 ? null : jain(shares),
     smallestShare: shares.length === 0 ? null : smallestShare(shares),
     requestsEach: ofAll(runs.map((run) => run.requestsEach)),
+    eventsEach: ofAll(runs.map((run) => run.eventsEach)),
     serverUsEach: ofAll(runs.map((run) => run.serverUsEach)),
     clientUsEach: ofAll(runs.map((run) => run.clientUsEach)),
     quorum: null,

@@ -151,6 +151,38 @@ describe('npm run bench', () => {
     )
   })
 
+  it('measures etcd, alone, contended and with many who wait, and elections', async () => {
+    const groups = GROUPS.filter((name) => name.startsWith('etcd') || name === 'election')
+    const only = groups.flatMap((group) => ['--only', group])
+    const { code, stdout, stderr, leftovers } = await run(['--quick', ...TINY, ...only, '--json'])
+
+    expect(code, `${stderr}${stdout}`).toBe(0)
+    expect(leftovers).toEqual([])
+    const { rows, bars, failures } = JSON.parse(stdout)
+    expect(failures).toEqual([])
+    const named = rows.map(({ group, who, variant }: Row & { group: string }) =>
+      [group, who, variant].filter((word) => word !== '').join(', '),
+    )
+    expect(named).toEqual([
+      'etcd, hand-written, two Txn',
+      'etcd, holdfast',
+      'etcd-64-in-flight, hand-written, two Txn',
+      'etcd-64-in-flight, holdfast',
+      'etcd-16-contenders, hand-written, as Go does',
+      'etcd-16-contenders, holdfast',
+      'etcd-waiters, holdfast, 10 waiters',
+      'etcd-waiters, holdfast, 500 waiters',
+      'election, hand-written, one Txn',
+      'election, holdfast, resign',
+    ])
+    for (const group of groups) {
+      expect(
+        bars.some((bar: { group: string }) => bar.group === group),
+        group,
+      ).toBe(true)
+    }
+  })
+
   // Eight processes want one name in a file, and the same check of overlaps.
   it('measures locks in files without any server, and leaves out what needs one', async ({
     skip,
@@ -196,6 +228,7 @@ describe('npm run bench', () => {
     // Its server, and three processes of contenders.
     ['3-processes', 4],
     ['sqlite-8-processes', 8],
+    ['etcd-waiters', 1],
   ] as const)(
     'leaves nothing behind when %s is ended in the middle',
     async ([group, processes], { skip }) => {

@@ -102,7 +102,9 @@ describe('a ratio', () => {
     const measured: Measured[] = [
       {
         entry: entry('holdfast', () => sample(1)),
-        runs: [{ ...run, shares: [], requestsEach: 1, serverUsEach: 1, clientUsEach: 1 }],
+        runs: [
+          { ...run, shares: [], requestsEach: 1, eventsEach: 1, serverUsEach: 1, clientUsEach: 1 },
+        ],
       },
     ]
     expect(rowsOf('one-in-flight', measured)).toEqual([])

@@ -5,6 +5,7 @@ import { holdfast } from '../contestants/holdfast.ts'
 import { peersOn } from '../contestants/peers.ts'
 import { type Entry, type Extent, type Failure, failureOf } from '../measure.ts'
 import { contendersEntry } from './contenders.ts'
+import { isEtcdGroup, openEtcdBed } from './etcd.ts'
 import { openFileBed } from './files.ts'
 import { pairsEntry } from './pairs.ts'
 import { ContenderProcesses, CROWDS } from './processes.ts'
@@ -21,6 +22,11 @@ export const GROUPS = [
   'sqlite',
   'sqlite-8-processes',
   'redlock',
+  'etcd',
+  'etcd-64-in-flight',
+  'etcd-16-contenders',
+  'etcd-waiters',
+  'election',
 ] as const
 export type GroupName = (typeof GROUPS)[number]
 
@@ -50,6 +56,11 @@ export const PROFILES: Readonly<Record<'full' | 'quick', Profile>> = {
       sqlite: 8 * SECONDS,
       'sqlite-8-processes': 16 * SECONDS,
       redlock: 9 * SECONDS,
+      etcd: 8 * SECONDS,
+      'etcd-64-in-flight': 8 * SECONDS,
+      'etcd-16-contenders': 12 * SECONDS,
+      'etcd-waiters': 12 * SECONDS,
+      election: 8 * SECONDS,
     },
     contendMs: SECONDS,
     crowdPeers: true,
@@ -72,6 +83,11 @@ export const PROFILES: Readonly<Record<'full' | 'quick', Profile>> = {
       sqlite: SECONDS,
       'sqlite-8-processes': 1.5 * SECONDS,
       redlock: 1.5 * SECONDS,
+      etcd: SECONDS,
+      'etcd-64-in-flight': SECONDS,
+      'etcd-16-contenders': 1.5 * SECONDS,
+      'etcd-waiters': SECONDS,
+      election: SECONDS,
     },
     contendMs: 150,
     crowdPeers: false,
@@ -101,6 +117,7 @@ export async function prepare(
   if (group === 'sqlite' || group === 'sqlite-8-processes') {
     return openFileBed(group, profile.contendMs, withPeers)
   }
+  if (isEtcdGroup(group)) return openEtcdBed(group, profile.contendMs)
   const bed = await openRedisBed()
   const processes = group === '3-processes' ? new ContenderProcesses(CROWDS) : null
   const close = async (): Promise<void> => {
