@@ -1,9 +1,10 @@
 /** Someone who asked for a lock and waits in a line; see wait.ts. */
 import type { Settings } from '../core/options.ts'
 import type { Entry } from './agenda.ts'
+import type { Link } from './chain.ts'
 import type { HeldLease } from './lease.ts'
 
-export class Contender {
+export class Contender implements Link<Contender> {
   readonly lockName: string
   readonly settings: Settings
   readonly startedAtMs: number

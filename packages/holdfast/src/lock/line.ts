@@ -1,16 +1,14 @@
 /** The contenders of one lock name in order, and when their head asks next. See wait.ts. */
 import type { Entry } from './agenda.ts'
 import type { Attempt, Refusal } from './attempt.ts'
+import { Chain } from './chain.ts'
 import type { Contender } from './contender.ts'
 import type { Context } from './context.ts'
 import { Progress } from './progress.ts'
 
-export class Line {
+export class Line extends Chain<Contender> {
   readonly lockName: string
   readonly #context: Context
-  first: Contender | null = null
-  last: Contender | null = null
-  count = 0
   /** The head's attempt in flight. */
   attempt: Attempt | null = null
   /** Taken out for a hand-over whose answer is not known yet. */
@@ -34,37 +32,14 @@ export class Line {
   #wake: (() => void) | null = null
 
   constructor(context: Context, lockName: string) {
+    super()
     this.#context = context
     this.lockName = lockName
   }
 
-  append(contender: Contender): void {
+  override append(contender: Contender): void {
     contender.handOversBefore = this.progress.handOvers
-    contender.previous = this.last
-    if (this.last) this.last.next = contender
-    else this.first = contender
-    this.last = contender
-    this.count += 1
-  }
-
-  prepend(contender: Contender): void {
-    contender.next = this.first
-    if (this.first) this.first.previous = contender
-    else this.last = contender
-    this.first = contender
-    this.count += 1
-  }
-
-  /** Does nothing for a contender that does not stand in the line. */
-  remove(contender: Contender): void {
-    const { previous, next } = contender
-    if (previous === null && this.first !== contender) return
-    if (previous) previous.next = next
-    else this.first = next
-    if (next) next.previous = previous
-    else this.last = previous
-    contender.previous = contender.next = null
-    this.count -= 1
+    super.append(contender)
   }
 
   /** The head asks at `dueMs`, whatever was planned. */

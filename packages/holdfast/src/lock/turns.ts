@@ -22,6 +22,7 @@ import { started } from '../core/started.ts'
 import { onAbort } from './aborts.ts'
 import type { Entry } from './agenda.ts'
 import { type Asked, accept, ask, handOut, type Refusal } from './attempt.ts'
+import { Chain, type Link } from './chain.ts'
 import type { Context } from './context.ts'
 import type { HeldLease } from './lease.ts'
 import { asLockError, isBug, isFinal } from './request.ts'
@@ -34,10 +35,10 @@ const ERROR_SPREAD_SHARE = 0.25
 interface Name {
   readonly turns: Set<Turn>
   standing: number
-  readonly behind: Turn[]
+  readonly behind: Chain<Turn>
 }
 
-interface Turn {
+interface Turn extends Link<Turn> {
   readonly lockName: string
   readonly name: Name
   readonly settings: Settings
@@ -69,17 +70,22 @@ export class Turns {
   enter(lockName: string, settings: Settings): Promise<HeldLease> {
     const { seams } = this.#context()
     return new Promise((resolve, reject) => {
-      const name = this.#names.get(lockName) ?? { turns: new Set(), standing: 0, behind: [] }
+      const name = this.#names.get(lockName) ?? {
+        turns: new Set(),
+        standing: 0,
+        behind: new Chain<Turn>(),
+      }
       this.#names.set(lockName, name)
       const turn: Turn = {
         ...{ lockName, name, settings, startedAtMs: seams.nowMs(), resolve, reject },
         ...{ isSettled: false, isStanding: false, asked: null, controller: null, refusal: null },
         ...{ failure: null, failures: 0, deadline: null, retry: null, unlisten: null },
+        ...{ previous: null, next: null },
       }
       name.turns.add(turn)
       try {
         if (name.standing < STANDING_MAX) this.#stand(turn)
-        else name.behind.push(turn)
+        else name.behind.append(turn)
         this.#bound(turn)
       } catch (error) {
         // A caller's clock threw: whoever is told of that must not be granted anything later.
@@ -91,7 +97,8 @@ export class Turns {
   /** Everybody leaves. */
   close(error: () => LockError): void {
     for (const { turns } of this.#names.values()) {
-      for (const turn of [...turns]) this.#leave(turn, error())
+      // The last ones first: whoever leaves the store's queue would let the next one in there.
+      for (const turn of [...turns].reverse()) this.#leave(turn, error())
     }
   }
 
@@ -218,11 +225,13 @@ export class Turns {
     turn.unlisten?.()
     name.turns.delete(turn)
     if (turn.isStanding) name.standing -= 1
+    else name.behind.remove(turn)
     if (name.turns.size === 0) this.#names.delete(lockName)
     while (name.standing < STANDING_MAX) {
-      const next = name.behind.shift()
+      const next = name.behind.first
       if (!next) break
-      if (!next.isSettled) this.#guarded(next, () => this.#stand(next))
+      name.behind.remove(next)
+      this.#guarded(next, () => this.#stand(next))
     }
   }
 

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { memoryBackendWith } from '../../../src/backends/memory/memory.ts'
 import type { AcquireRequest, AcquireResult, Backend } from '../../../src/core/backend.ts'
 import {
@@ -204,5 +204,31 @@ describe('contenders on a store with a queue of its own', () => {
     await closing
     for (const error of await Promise.all(waiting)) expect(error).toMatchObject({ code: 'CLOSED' })
     expect(await store.inspect('a')).toBeNull()
+  })
+
+  // Each that left moved all the others up, and at the end each that left let another one ask the store.
+  it('are ten thousand, and leave in as many steps', async () => {
+    const { clock, locks, asked } = open()
+    const held = locks.acquire('a')
+    await clock.advance(20)
+    await held
+    const controllers = Array.from({ length: 10_000 }, () => new AbortController())
+    const waiting = controllers.map(({ signal }) => told(locks.acquire('a', { signal })))
+    await clock.advance(50)
+    expect(asked).toHaveLength(65)
+    const moved = vi.spyOn(Array.prototype, 'shift')
+    // From the middle, and then those who stand: as many move up.
+    for (const controller of controllers.slice(100)) controller.abort(new Error('left'))
+    for (const controller of controllers.slice(0, 30)) controller.abort(new Error('left'))
+    const longest = Math.max(0, ...moved.mock.contexts.map((list) => (list as unknown[]).length))
+    moved.mockRestore()
+    expect(longest).toBeLessThan(100)
+    expect(asked).toHaveLength(65 + 30)
+    const closing = locks.close()
+    await clock.advance(1000)
+    await closing
+    // Of the seventy that were left six stood behind the others, and none of them asked any more.
+    expect(asked).toHaveLength(65 + 30)
+    expect(await Promise.all(waiting)).toHaveLength(10_000)
   })
 })
