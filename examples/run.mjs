@@ -2,8 +2,8 @@
  * Runs one example of this folder: `node examples/run.mjs quick-start`.
  *
  * It sets up what is missing (packages, servers, build), compiles the examples into `dist`, and starts
- * the servers that the example needs and that REDIS_URL, REDIS_CLUSTER or PGHOST does not name: private
- * ones, on free ports of 127.0.0.1, which end with it. Exit code: the example's own; 2 wrong usage;
+ * the servers that the example needs and that REDIS_URL, REDIS_CLUSTER, ETCD_ENDPOINTS or PGHOST does not
+ * name: private ones, on free ports of 127.0.0.1, which end with it. Exit code: the example's own; 2 wrong usage;
  * 3 a server is missing.
  */
 import { readdirSync, readFileSync } from 'node:fs'
@@ -27,7 +27,7 @@ if (!names.includes(name) || rest.length > 0) {
 
 async function example() {
   // There is no such file before the set-up.
-  const { startRedis, startRedisCluster, startPostgres } = await import(
+  const { startEtcd, startRedis, startRedisCluster, startPostgres } = await import(
     '../packages/cli/dist/lab/servers/index.js'
   )
   const text = readFileSync(join(HERE, `${name}.ts`), 'utf8')
@@ -44,6 +44,11 @@ async function example() {
       servers.push(cluster)
       env.REDIS_CLUSTER = cluster.nodes.map(({ port }) => `127.0.0.1:${port}`).join()
     }
+    if (/ETCD_ENDPOINTS/.test(text) && !env.ETCD_ENDPOINTS) {
+      const etcd = await startEtcd()
+      servers.push(etcd)
+      env.ETCD_ENDPOINTS = etcd.endpoint
+    }
     if (/from '(?:pg|postgres)'/.test(text) && !env.PGHOST) {
       const postgres = await startPostgres()
       servers.push(postgres)
@@ -53,7 +58,9 @@ async function example() {
     return await run([join(HERE, 'dist', `${name}.js`)], env)
   } catch (error) {
     if (error.name !== 'MissingServerError') throw error
-    process.stderr.write(`${error.message}, or set REDIS_URL and PGHOST to servers of yours\n`)
+    process.stderr.write(
+      `${error.message}, or set REDIS_URL, ETCD_ENDPOINTS and PGHOST to servers of yours\n`,
+    )
     return 3
   } finally {
     await Promise.all(servers.map((server) => server.stop()))

@@ -12,6 +12,7 @@ import {
   type PostgresServer,
   type RedisServer,
   type ServerKind,
+  startEtcd,
   startPostgres,
   startRedis,
   startRedisCluster,
@@ -99,12 +100,12 @@ const PRINTS: Readonly<Record<string, readonly RegExp[]>> = {
   clients: [/^held, token \d{16}$/, /^held, token \d{16}$/],
 }
 /** What a test runner prints is its own affair. */
-const OTHERS = ['cluster', 'shutdown', 'testing']
+const OTHERS = ['cluster', 'etcd', 'shutdown', 'testing']
 
 const RUN_MS_MAX = 60_000
 
-function missingServer(): string | null {
-  for (const kind of ['redis', 'postgres'] satisfies ServerKind[]) {
+function missingServer(...kinds: readonly ServerKind[]): string | null {
+  for (const kind of kinds) {
     try {
       findPrograms(kind)
     } catch (error) {
@@ -123,7 +124,7 @@ it('every example is run here', () => {
   expect(names.sort()).toEqual([...Object.keys(PRINTS), ...OTHERS].sort())
 })
 
-const whyNot = missingServer()
+const whyNot = missingServer('redis', 'postgres')
 if (whyNot !== null) console.warn(`left out, the examples on real servers: ${whyNot}`)
 
 describe.skipIf(whyNot !== null)('on real servers', () => {
@@ -219,6 +220,21 @@ describe.skipIf(whyNot !== null)('on real servers', () => {
     }
   })
 
+  it('etcd writes while its lock is held, is refused afterwards, and ends', async ({ skip }) => {
+    const lack = missingServer('etcd')
+    if (lack !== null) skip(lack)
+    const etcd = await startEtcd()
+    try {
+      const { output, ended } = start('etcd', { ETCD_ENDPOINTS: etcd.endpoint })
+      expect({ code: await ended, errors: output.errors }).toEqual({ code: 0, errors: '' })
+      expect(output.text).toMatch(
+        /^held, token \d+\nwhile it is held: written\nwhen it is over: refused\n$/,
+      )
+    } finally {
+      await etcd.stop()
+    }
+  })
+
   it('testing passes its own tests, and ends', async () => {
     const { output, ended } = start('testing')
     expect({ code: await ended, errors: output.errors }).toEqual({ code: 0, errors: '' })
@@ -296,6 +312,7 @@ async function prepare(folder: string): Promise<void> {
   const { code, output } = await run(folder, 'tar', unpack)
   if (code !== 0) throw new Error(`tar failed:\n${output}`)
   linkPackages(folder, ['@types/better-sqlite3', '@types/node', '@types/pg'])
+  linkPackages(folder, ['@grpc/grpc-js', '@grpc/proto-loader'])
   linkPackages(folder, ['ioredis', 'pg', 'postgres', 'redis'])
   installSqlite(folder)
   for (const name of readdirSync(join(ROOT, 'examples'))) {

@@ -1,4 +1,6 @@
 import { expect, it } from 'vitest'
+import { Keys } from '../../../src/backends/etcd/keys.ts'
+import { foundAt, placeValueOf, REST } from '../../../src/backends/etcd/value.ts'
 import { parseMarker } from '../../../src/backends/redlock/marker.ts'
 import { ddl } from '../../../src/backends/sqlite/schema.ts'
 import type { RedisScript } from '../../../src/clients/redis.ts'
@@ -34,6 +36,42 @@ it('the table is the one that migrate makes', () => {
 it('the tables of a lock file are those that the backend makes', () => {
   const shown = [...page.text.matchAll(/```sql\n([^`]+)\n```/g)].map(([, sql]) => sql)
   expect(shown).toContain(ddl('holdfast_').trim())
+})
+
+// The accident: a program of another language is written by the page, and waits in another queue.
+it('the keys in etcd are those that the backend makes', () => {
+  const keys = new Keys('')
+  const owner = '<owner>'
+  const shown = tableUnder(page, '## Keys in etcd').map(([key]) => key)
+  const made = [
+    keys.placeKey('order/42', '694d7e1f3c0a9b2f', owner),
+    keys.cancelKey(owner),
+    keys.base,
+  ]
+  expect(shown).toEqual(made.map((key) => key.toString()))
+  const { key, range_end } = keys.rangeOf('order/42')
+  expect(page.text).toContain(`all keys that begin with \`${key}\``)
+  expect(range_end.toString()).toBe('order%2F420')
+})
+
+it('a place in etcd has the value of the page, and a resting name the other one', () => {
+  const [shown = ''] = /^ {4}(\{"s":.+\})$/m.exec(page.text)?.slice(1) ?? []
+  const value = placeValueOf({
+    ...{ sinceMs: 1, base: 2n, revoked: 3n, lockDelayMs: 4 },
+    holder: { host: 'h', pid: 5, label: 'l', value: 'v' },
+  }).toString()
+  const members = (text: string): string[] =>
+    [...text.matchAll(/"(\w)":/g)].map(([, one = '']) => one)
+  expect(members(shown)).toEqual(members(value))
+  expect(members(shown)).toEqual(['s', 'b', 'r', 'd', 'h', 'p', 'l', 'v'])
+  const filled = shown.replace(/"<(base|token)>"/g, '"7"').replace(/"<\w+>"/g, '"x"')
+  const text = filled.replace(/<[^>]+>/g, '1')
+  const found = foundAt({
+    ...{ key: Buffer.alloc(0), create_revision: '10', mod_revision: '11' },
+    value: Buffer.from(text),
+  })
+  expect(found).toMatchObject({ token: 17n, base: 7n, revoked: 7n, lockDelayMs: 1, isRest: false })
+  expect(page.text).toContain(`has \`${REST}\``)
 })
 
 /** Each script by its constant, with what it takes and answers as an indented block. */
