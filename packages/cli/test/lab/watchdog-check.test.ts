@@ -122,6 +122,9 @@ describe('a store that fails under its holder', () => {
     expect(checkWatchdog(recordOf('hung', rounds))).toMatchObject({ rounds: 1, redrawn: 1 })
     // And it is missing: the arm must have done another one.
     expect(verdict(recordOf('hung', rounds))).toBe('void')
+    // It may have lost its lock by that alone, before anything failed.
+    const lost = failing('hung', 1, { toldAtMs: 1_400, gapMs: 300 })
+    expect(checkWatchdog(recordOf('hung', [lost]))).toMatchObject({ redrawn: 1, problems: [] })
   })
 
   test('a control whose holder never hears while another one holds the lock is what it must be', () => {

@@ -158,17 +158,25 @@ describe('watchdog on real servers', () => {
         'renewed by hand, silent',
         ...['silent', 'slow', 'hung', 'dead'],
         'blocked loop',
+        ...['long job', 'silent', 'slow', 'hung', 'dead', 'blocked loop'].map(
+          (name) => `etcd, ${name}`,
+        ),
       ].map((name) => [name, 'holds', []]),
     )
     const metricsOf = (name: string): Readonly<Record<string, number>> =>
       arms.find((arm) => arm.name === name)?.metrics ?? {}
-    for (const name of ['silent', 'slow', 'hung', 'dead']) {
+    const faults = ['silent', 'slow', 'hung', 'dead']
+    for (const name of [...faults, ...faults.map((fault) => `etcd, ${fault}`)]) {
       expect(metricsOf(name)).toMatchObject({ toldBeforeTtl: 2, rounds: 2 })
       expect(metricsOf(name)['worstMarginMs']).toBeGreaterThan(0)
     }
     expect(metricsOf('renewed by hand, silent')).toMatchObject({ toldBeforeTtl: 0, heldByTwo: 2 })
     expect(metricsOf('long job')['renewals']).toBeGreaterThanOrEqual(2 * 10)
     expect(metricsOf('blocked loop')['worstMarginMs']).toBeLessThan(0)
+    // Granted 2 s for the one that was asked for.
+    expect(metricsOf('etcd, blocked loop')).toMatchObject({ grantedTtlMs: 2_000, refusedWrites: 2 })
+    expect(metricsOf('etcd, blocked loop')['worstMarginMs']).toBeLessThan(0)
+    expect(metricsOf('etcd, long job')['renewals']).toBeGreaterThanOrEqual(2 * 10)
     expect({ code, stderr, leftovers }).toEqual({ code: 0, stderr: '', leftovers: [] })
   })
 })

@@ -3,7 +3,7 @@ import { createLocks, type Locks } from 'holdfast'
 import { sqliteBackend } from 'holdfast/sqlite'
 import type { Addresses } from '../../scenario.ts'
 import type { Trial } from '../../trial.ts'
-import { etcdEntry } from '../ground/etcd-entry.ts'
+import { etcdEntry, grantedTtlMs } from '../ground/etcd-entry.ts'
 import { openEtcdLocks } from '../ground/etcd-locks.ts'
 import { lockFileIn } from '../ground/lock-file.ts'
 import { openFile } from '../ground/sqlite-database.ts'
@@ -47,9 +47,10 @@ export async function startKeeper(trial: Trial, name: KeeperName): Promise<Keepe
   return {
     reach: { kind: 'etcd', endpoints },
     grantedTtlMs: async (electionName) => {
-      const entry = await etcdEntry(members[0]?.port ?? 0, electionName)
+      const port = members[0]?.port ?? 0
+      const entry = await etcdEntry(port, electionName)
       if (entry === null) throw new Error(`nobody leads ${electionName}, by the word of etcd`)
-      return entry.grantedTtlMs
+      return grantedTtlMs(port, entry.session)
     },
   }
 }

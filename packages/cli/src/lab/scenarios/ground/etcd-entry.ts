@@ -7,13 +7,14 @@ import { askEtcd } from '../../servers/etcd.ts'
 export interface EtcdEntry {
   /** The key of the place that was made first: it ends with the owner. */
   readonly key: string
-  /** What the session it stands on was granted, and how long it lives yet, in whole seconds of etcd. */
-  readonly grantedTtlMs: number
-  readonly leftMs: number
+  /** The session that it stands on, decimal. */
+  readonly session: string
 }
 
 interface Found {
   readonly kvs?: readonly { readonly key: string; readonly lease?: string }[]
+  readonly header?: object
+  readonly error?: string
 }
 
 const SECOND_MS = 1_000
@@ -24,12 +25,16 @@ export async function etcdEntry(port: number, name: string): Promise<EtcdEntry |
   const range = { key: base64(`${name}/`), range_end: base64(`${name}0`) }
   const byCreation = { sort_order: 'ASCEND', sort_target: 'CREATE', limit: '1' }
   const found = (await askEtcd(port, '/v3/kv/range', { ...range, ...byCreation })) as Found
+  if (found.header === undefined) throw new Error(found.error ?? 'no answer')
   const [first] = found.kvs ?? []
   if (first === undefined) return null
-  const { grantedTTL, TTL } = await askEtcd(port, '/v3/lease/timetolive', { ID: first.lease })
-  const key = Buffer.from(first.key, 'base64').toString()
-  const [grantedTtlMs, leftMs] = [grantedTTL, TTL].map((seconds) => Number(seconds) * SECOND_MS)
-  return { key, grantedTtlMs: grantedTtlMs ?? 0, leftMs: leftMs ?? 0 }
+  return { key: Buffer.from(first.key, 'base64').toString(), session: first.lease ?? '0' }
+}
+
+/** For how long a session was granted; 0: it is over. */
+export async function grantedTtlMs(port: number, session: string): Promise<number> {
+  const { grantedTTL } = await askEtcd(port, '/v3/lease/timetolive', { ID: session })
+  return Number(grantedTTL ?? 0) * SECOND_MS
 }
 
 /** Writes a key; true when etcd says that it is done. */

@@ -5,12 +5,15 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { pauseKind } from '../../faults/index.ts'
 import type { Addresses } from '../../scenario.ts'
+import type { EtcdServer } from '../../servers/index.ts'
 import { monotonicUs } from '../../time.ts'
 import type { Job, Program, Trial, TrialWorker } from '../../trial.ts'
 import { type Dialect, NUMBERED } from '../ground/database.ts'
+import { openEtcdLocks } from '../ground/etcd-locks.ts'
 import type { Ground, WalletStores } from '../ground/ground.ts'
 import { answerOf } from '../wallet/updates.ts'
-import { BLOCK_MS, BLOCKED_TTL_MS } from './times.ts'
+import { noteGranted } from './etcd-stand.ts'
+import { BLOCK_MS, BLOCKED_TTL_MS, ETCD_BLOCK_MS } from './times.ts'
 
 const PAIRS_AT_ONCE = 4
 /** The next one is granted the lock when the TTL is over. */
@@ -24,6 +27,9 @@ const tableOf = (dialect: Dialect): string => `CREATE TABLE watchdog_writes (
 export interface BlockedInput {
   readonly addresses: Addresses
   readonly name: string
+  /** Of the etcd that keeps the locks; null: the ground does. */
+  readonly endpoint: string | null
+  readonly blockMs: number
 }
 
 /** Who wrote under each lock, in order, by the store's own word. */
@@ -37,7 +43,12 @@ export const blockedPrograms = (ground: Ground): Readonly<Record<string, Program
   takeOver: (job) => takeOver(job, ground),
 })
 
-export async function blockHolders(trial: Trial, ground: Ground): Promise<Writes> {
+/** @param etcd What keeps the locks; without it the ground does. */
+export async function blockHolders(
+  trial: Trial,
+  ground: Ground,
+  etcd: EtcdServer | null = null,
+): Promise<Writes> {
   const { db, guard, close } = await ground.openData(trial.addresses, 'lab')
   trial.onEnd(close)
   await guard.migrate()
@@ -48,7 +59,7 @@ export async function blockHolders(trial: Trial, ground: Ground): Promise<Writes
   const workSome = async (): Promise<void> => {
     const pair = await startPair(trial)
     for (let round = next++; round < trial.rounds; round = next++) {
-      await oneRound(trial, pair, round, nameOf(round))
+      await oneRound(trial, pair, round, nameOf(round), etcd)
       trial.progress(++done)
     }
   }
@@ -76,21 +87,40 @@ async function oneRound(
   [holder, next]: Pair,
   round: number,
   name: string,
+  etcd: EtcdServer | null,
 ): Promise<void> {
-  const input: BlockedInput = { addresses: trial.addresses, name }
+  const where = { addresses: trial.addresses, endpoint: etcd?.endpoint ?? null }
+  const input: BlockedInput = { ...where, name, blockMs: etcd === null ? BLOCK_MS : ETCD_BLOCK_MS }
   const taking = next.run('takeOver', round, input)
   await next.until('ready')
   const blocking = holder.run('blockAndWrite', round, input)
   await holder.until('blocking')
+  if (etcd !== null) await noteGranted(trial, etcd.port, [{ name, round }])
   next.mark('ask')
   await taking
   holder.mark('taken')
   await blocking
 }
 
+async function openStores(
+  { addresses, endpoint }: BlockedInput,
+  ground: Ground,
+  role: string,
+): Promise<WalletStores> {
+  if (endpoint === null) return ground.openWallets(addresses, role)
+  const data = await ground.openData(addresses, role)
+  const locks = openEtcdLocks([endpoint])
+  const close = async (): Promise<void> => {
+    await locks.close()
+    await data.close()
+  }
+  return { ...data, locks, close }
+}
+
 async function blockAndWrite(job: Job, ground: Ground): Promise<void> {
-  const { addresses, name } = job.input as BlockedInput
-  const stores = await ground.openWallets(addresses, job.role)
+  const input = job.input as BlockedInput
+  const { name, blockMs } = input
+  const stores = await openStores(input, ground, job.role)
   const calledAtUs = monotonicUs()
   const lease = await stores.locks.acquire(name, { ttlMs: BLOCKED_TTL_MS })
   const { owner, fencingToken, lockName, source, signal } = lease
@@ -107,7 +137,7 @@ async function blockAndWrite(job: Job, ground: Ground): Promise<void> {
   await write(job, stores, bare, 'early')
   await job.mark('blocking')
   const blockedAtUs = monotonicUs()
-  void pauseKind('block').pause(BLOCK_MS, Promise.resolve())
+  void pauseKind('block').pause(blockMs, Promise.resolve())
   const wokeAtUs = monotonicUs()
   const verdict = answerTo(() => lease.assertValid())
   job.note('block', blockedAtUs, { answer: 'over', value: (wokeAtUs - blockedAtUs) / 1_000 })
@@ -120,8 +150,9 @@ async function blockAndWrite(job: Job, ground: Ground): Promise<void> {
 
 /** Waits for the lock, writes under its larger token, and gives it back. */
 async function takeOver(job: Job, ground: Ground): Promise<void> {
-  const { addresses, name } = job.input as BlockedInput
-  const stores = await ground.openWallets(addresses, job.role)
+  const input = job.input as BlockedInput
+  const { name } = input
+  const stores = await openStores(input, ground, job.role)
   await job.mark('ready')
   await job.until('ask')
   const calledAtUs = monotonicUs()

@@ -7,11 +7,12 @@ import type { Entry } from '../../history.ts'
 import type { ArmFindings } from '../../scenario.ts'
 import type { TrialRecord } from '../../trial.ts'
 import type { Writes } from './blocked-loop.ts'
-import { byRound, failureIn } from './rounds.ts'
+import { byRound, failureIn, grantedFigures, grantedIn, isOnEtcd } from './rounds.ts'
 
 /** Written down here, so that the checker does not ask those who play the story. */
 const TTL_MS = 1_000
-const BLOCK_MS = 1_500
+/** Of what the store grants. */
+const BLOCK_TTLS = 1.5
 /** In the store, in the end: the holder's write before the block, and the next one's. */
 const WRITES = 'early, next'
 
@@ -21,13 +22,13 @@ interface Judged {
   readonly isRefused: boolean
 }
 
-export function checkBlocked({ entries, finals }: TrialRecord): ArmFindings {
+export function checkBlocked({ arm, entries, finals }: TrialRecord): ArmFindings {
   const problems: string[] = []
   const breaches: string[] = []
   const judged: Judged[] = []
   const writes = isWrites(finals) ? finals.byRound : []
   for (const [round, group] of byRound(entries)) {
-    const one = judge(group)
+    const one = judge(group, isOnEtcd(arm.name))
     if (typeof one === 'string') {
       problems.push(`round ${round}: ${one}`)
       continue
@@ -46,6 +47,7 @@ export function checkBlocked({ entries, finals }: TrialRecord): ArmFindings {
       rounds: judged.length,
       ...(margins.length > 0 && { worstMarginMs: Math.round(Math.min(...margins)) }),
       refusedWrites: judged.filter(({ isRefused }) => isRefused).length,
+      ...grantedFigures(entries),
     },
     timings: {},
     problems,
@@ -54,7 +56,7 @@ export function checkBlocked({ entries, finals }: TrialRecord): ArmFindings {
 }
 
 /** A text: why nothing can be said of this round. */
-function judge(entries: readonly Entry[]): Judged | string {
+function judge(entries: readonly Entry[], isEtcd: boolean): Judged | string {
   const failure = failureIn(entries)
   if (failure !== null) return failure
   const find = (process: string, name: string, detail?: string): Entry | undefined =>
@@ -76,11 +78,13 @@ function judge(entries: readonly Entry[]): Judged | string {
   }
   if (early?.answer !== 'applied' || next?.answer !== 'applied') return 'a good write was refused'
   if (taken?.token === undefined || acquire.token === undefined) return 'a token is missing'
+  const ttlMs = isEtcd ? grantedIn(entries, TTL_MS) : TTL_MS
+  if (typeof ttlMs === 'string') return ttlMs
   const blockedMs = block.value ?? 0
-  if (blockedMs < BLOCK_MS - 2) return `the loop was blocked for ${blockedMs} ms only`
+  if (blockedMs < BLOCK_TTLS * ttlMs - 2) return `the loop was blocked for ${blockedMs} ms only`
   if (late.calledAtUs < next.answeredAtUs) return 'the late write was not late'
   // The store cannot have granted it before it was asked to.
-  const endsAtUs = acquire.calledAtUs + TTL_MS * 1_000
+  const endsAtUs = acquire.calledAtUs + ttlMs * 1_000
   const toldAtUs = told?.calledAtUs ?? late.answeredAtUs
   return {
     marginMs: (endsAtUs - toldAtUs) / 1_000,

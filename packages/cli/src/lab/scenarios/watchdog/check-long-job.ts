@@ -6,10 +6,19 @@
 import type { Entry } from '../../history.ts'
 import type { ArmFindings } from '../../scenario.ts'
 import type { TrialRecord } from '../../trial.ts'
-import { answeredRequestsUs, byRound, failureIn } from './rounds.ts'
+import {
+  answeredRequestsUs,
+  byRound,
+  failureIn,
+  grantedFigures,
+  grantedIn,
+  isOnEtcd,
+  keptAliveUs,
+} from './rounds.ts'
 
 /** Written down here, so that the checker does not ask those who play the story. */
-const JOB_MS_MIN = 20_000
+const TTL_MS = 2_000
+const JOB_TTLS = 10
 const GAP_MS_MAX = 250
 /** Somebody has to have asked, and the lab to have looked, often enough to have seen a gap. */
 const ASKS_MIN = 10
@@ -24,11 +33,11 @@ interface Judged {
   readonly wasRunning: boolean
 }
 
-export function checkLongJob({ entries }: TrialRecord): ArmFindings {
+export function checkLongJob({ arm, entries }: TrialRecord): ArmFindings {
   const problems: string[] = []
   const judged: Judged[] = []
   for (const [round, group] of byRound(entries)) {
-    const one = judge(group)
+    const one = judge(group, isOnEtcd(arm.name))
     if (typeof one === 'string') problems.push(`round ${round}: ${one}`)
     else judged.push(one)
   }
@@ -44,6 +53,7 @@ export function checkLongJob({ entries }: TrialRecord): ArmFindings {
       renewals: sum(({ renewals }) => renewals),
       asks: sum(({ asks }) => asks),
       grantedToOthers: sum(({ grantedToOthers }) => grantedToOthers),
+      ...grantedFigures(entries),
     },
     timings: {},
     problems,
@@ -52,7 +62,7 @@ export function checkLongJob({ entries }: TrialRecord): ArmFindings {
 }
 
 /** A text: why nothing can be said of this round. */
-function judge(entries: readonly Entry[]): Judged | string {
+function judge(entries: readonly Entry[], isEtcd: boolean): Judged | string {
   const failure = failureIn(entries)
   if (failure !== null) return failure
   const [acquire, job, release] = ['acquire', 'job', 'release'].map((name) =>
@@ -61,8 +71,10 @@ function judge(entries: readonly Entry[]): Judged | string {
   const end = entries.find(({ op }) => op === 'told' || op === 'not-told')
   if (acquire === undefined || job === undefined || release === undefined || end === undefined)
     return 'it is not complete'
+  const grantedMs = isEtcd ? grantedIn(entries, TTL_MS) : TTL_MS
+  if (typeof grantedMs === 'string') return grantedMs
   const lastedMs = (job.answeredAtUs - acquire.answeredAtUs) / 1_000
-  if (lastedMs < JOB_MS_MIN) return `the job lasted ${lastedMs} ms only`
+  if (lastedMs < JOB_TTLS * grantedMs) return `the job lasted ${lastedMs} ms only`
   const isWhileHeld = ({ calledAtUs, answeredAtUs }: Entry): boolean =>
     calledAtUs > acquire.answeredAtUs && answeredAtUs < release.calledAtUs
   const asked = entries.filter((entry) => entry.op === 'ask')
@@ -80,7 +92,9 @@ function judge(entries: readonly Entry[]): Judged | string {
   const isOwners = ({ detail, value }: Entry): boolean =>
     acquire.owner !== undefined && (detail ?? '').includes(acquire.owner) && (value ?? 0) > 0
   return {
-    renewals: renewalsIn(entries, looks, release.calledAtUs),
+    renewals: isEtcd
+      ? keptAliveUs(entries, release.calledAtUs).length
+      : renewalsIn(entries, looks, release.calledAtUs),
     asks: asks.length,
     grantedToOthers,
     // The holder's own gap, and that of the lab, in which the proxy runs.

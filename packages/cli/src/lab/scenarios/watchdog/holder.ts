@@ -42,9 +42,15 @@ export type Holders = Readonly<Record<'hold' | 'holdByHand' | 'holdForLong', Pro
 /** The programs of the holders, by the two ways to hold a lock of one kind of store. */
 export function holderPrograms(withLease: Acquire, withTimer: Acquire): Holders {
   return {
+    ...leasePrograms(withLease),
+    holdByHand: (job) => holdWhile(job, withTimer, () => job.until('over')),
+  }
+}
+
+export function leasePrograms(withLease: Acquire): Omit<Holders, 'holdByHand'> {
+  return {
     // Until the lab says that it is over; it writes down when it was told.
     hold: (job) => holdWhile(job, withLease, () => job.until('over')),
-    holdByHand: (job) => holdWhile(job, withTimer, () => job.until('over')),
     holdForLong: (job) => holdForLong(job, withLease),
   }
 }

@@ -14,6 +14,10 @@ export interface JobStore {
   /** How the holders reach it, and how somebody else does. */
   readonly forHolders: object
   readonly forOthers: object
+  /** What holders and somebody else run, where it is not `holdForLong` and `ask`. */
+  readonly programs?: { readonly hold: string; readonly ask: string }
+  /** Runs once, when all locks are held. */
+  whenHeld?(): Promise<void>
   look(name: string): Promise<LookedAt>
   close(): Promise<void>
 }

@@ -25,9 +25,11 @@ export async function keepForLong(trial: Trial, open: OpenJobStore): Promise<nul
 /** @returns how many rounds were those of a running holder, and of a running lab. */
 async function onePass(trial: Trial, store: JobStore, locks: readonly HeldLock[]): Promise<number> {
   const holders = { clients: store.clients, store: store.forHolders, ttlMs: JOB_TTL_MS }
-  const { workers, work } = await startHolders(trial, holders, locks, 'holdForLong')
+  const { hold, ask } = store.programs ?? { hold: 'holdForLong', ask: 'ask' }
+  const { workers, work } = await startHolders(trial, holders, locks, hold)
+  await store.whenHeld?.()
   const asker = await trial.startWorker('asker')
-  const asking = asker.run('ask', 0, { ...store.forOthers, locks })
+  const asking = asker.run(ask, 0, { ...store.forOthers, locks })
   await asker.until('asking')
   const beganAtUs = monotonicUs()
   const pulse = new Pulse()

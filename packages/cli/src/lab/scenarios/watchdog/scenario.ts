@@ -23,7 +23,17 @@ export interface WatchedStore {
   /** What each of the failures is there. */
   readonly faults: Readonly<Record<StoreFaultName, string>>
   lose(trial: Trial, fault: StoreFaultName, program: 'hold' | 'holdByHand'): Promise<null>
+  /** Further arms. */
+  readonly more?: readonly TrialArm[]
   readonly programs: TrialScenario['programs']
+}
+
+export const CLAIMS: Readonly<Record<'longJob' | 'told' | 'blockedLoop', string>> = {
+  longJob: 'a job of ten TTLs keeps its lock, and nobody else gets it',
+  told: 'the holder is told before its TTL is over',
+  blockedLoop:
+    'a holder whose own event loop is blocked is told after its TTL, as expected; its first look ' +
+    'at the lease throws, and the guard refuses its late write',
 }
 
 function armsOn(ground: Ground, store: WatchedStore): readonly TrialArm[] {
@@ -31,7 +41,7 @@ function armsOn(ground: Ground, store: WatchedStore): readonly TrialArm[] {
     {
       name: 'long job',
       protected: true,
-      claim: 'a job of ten TTLs keeps its lock, and nobody else gets it',
+      claim: CLAIMS.longJob,
       run: (trial) => keepForLong(trial, store.openJob),
     },
     {
@@ -44,17 +54,16 @@ function armsOn(ground: Ground, store: WatchedStore): readonly TrialArm[] {
     ...STORE_FAULTS.map((fault) => ({
       name: fault,
       protected: true,
-      claim: `${store.faults[fault]}: the holder is told before its TTL is over`,
+      claim: `${store.faults[fault]}: ${CLAIMS.told}`,
       run: (trial: Trial) => store.lose(trial, fault, 'hold'),
     })),
     {
       name: 'blocked loop',
       protected: true,
-      claim:
-        'a holder whose own event loop is blocked is told after its TTL, as expected; its first look ' +
-        'at the lease throws, and the guard refuses its late write',
+      claim: CLAIMS.blockedLoop,
       run: (trial) => blockHolders(trial, ground),
     },
+    ...(store.more ?? []),
   ]
 }
 
@@ -69,6 +78,7 @@ export const watchdogOn = (ground: Ground, store: WatchedStore): TrialScenario =
   metrics: [
     { key: 'toldBeforeTtl', title: 'told\nin time' },
     { key: 'worstMarginMs', title: 'worst margin\nin ms' },
+    { key: 'grantedTtlMs', title: 'granted\nttl ms' },
     { key: 'renewals', title: 'renewals' },
     { key: 'grantedToOthers', title: 'granted\nto others' },
     { key: 'heldByTwo', title: 'held by\ntwo at once' },

@@ -14,5 +14,7 @@ export const JOB_TTLS = 10
 /** Of the holder that blocks its event loop, and for how long it does. */
 export const BLOCKED_TTL_MS = 1_000
 export const BLOCK_MS = 1_500
+/** On etcd, which grants 2 s where one was asked for. */
+export const ETCD_BLOCK_MS = 3_000
 /** A process that was not served for longer than this was not running: see pulse.ts. */
 export const GAP_MS_MAX = 250
