@@ -59,13 +59,13 @@ export async function askOnce(context: Context, request: AcquireRequest): Promis
       continue
     }
     if (answer.succeeded) {
-      entries.placed(entry, revisionOf(answer), baseValue)
+      placed(context, entry, revisionOf(answer), baseValue)
       return { kind: 'granted', grant: entries.granted(entry) }
     }
     const { kvs, count } = foundBy(answer, 0)
     const isRaised = base.note(foundBy(answer, 1).kvs[0])
     const [first] = kvs
-    if (!first && isRaised && tries < TRIES_MAX) continue
+    if (!first && isRaised && tries < TRIES_MAX && !entry.isCancelled) continue
     const grant = first && (await repeatedAt(context, request, first))
     if (grant) return { kind: 'granted', grant }
     forget(context, entry)
@@ -78,7 +78,7 @@ export async function stand(
   context: Context,
   request: AcquireRequest,
 ): Promise<Readonly<{ entry: Entry; first: KeyValue | undefined }>> {
-  const { keys, entries, client, base, seams } = context
+  const { keys, client, base, seams } = context
   const { lockName, owner, timeoutMs } = request
   const untilMs = seams().nowMs() + timeoutMs
   for (let tries = 1; ; tries++) {
@@ -101,16 +101,18 @@ export async function stand(
       continue
     }
     if (answer.succeeded) {
-      entries.placed(entry, revisionOf(answer), baseValue)
+      placed(context, entry, revisionOf(answer), baseValue)
       return { entry, first: foundBy(answer, 1).kvs[0] }
     }
     const [own] = foundBy(answer, 1).kvs
     if (own) {
       // A request of ours whose answer was lost has been done.
-      entries.placed(entry, BigInt(own.create_revision), foundAt(own).base)
+      placed(context, entry, BigInt(own.create_revision), foundAt(own).base)
       return { entry, first: foundBy(answer, 0).kvs[0] }
     }
-    if (base.note(foundBy(answer, 2).kvs[0]) && tries < TRIES_MAX) continue
+    const isRaised = base.note(foundBy(answer, 2).kvs[0])
+    if (isRaised && tries < TRIES_MAX && !entry.isCancelled) continue
+    forget(context, entry)
     throw new OutcomeUnknownError('the attempt was cancelled before it was made')
   }
 }
@@ -223,13 +225,26 @@ async function notAsked(
   tries: number,
 ): Promise<void> {
   const { sessions, entries } = context
-  if (isLeaseGone(error) && tries < TRIES_MAX) {
+  if (isLeaseGone(error) && tries < TRIES_MAX && !entry.isCancelled) {
     entries.drop(entry)
     sessions.end(entry.session)
     return
   }
   if (error instanceof BackendUnavailableError) forget(context, entry)
   throw error
+}
+
+/** @throws BackendUnavailableError when there is no token for the place: it is given up. */
+function placed(context: Context, entry: Entry, revision: bigint, base: bigint): void {
+  try {
+    context.entries.placed(entry, revision, base)
+  } catch (error) {
+    const { client, background } = context
+    const end = transaction([isCreatedAt(entry.key, revision)], [remove(entry.key)])
+    background(() => client.write('Txn', end, requestTimeoutMsMax, 'the end of a place'))
+    forget(context, entry)
+    throw error
+  }
 }
 
 /** An attempt that made no place. */

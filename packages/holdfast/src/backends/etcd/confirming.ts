@@ -22,8 +22,14 @@ const READS_MAX = 100
 /** Terms differ while an election goes on, which takes about a second. */
 const AGAIN_MS = 50
 
-/** Which entries have their places still, by the revision of each. */
-export type Present = ReadonlyMap<Entry, bigint>
+/** Which entries have their places still: when each was made, and on what lease it lies now. */
+export type Present = ReadonlyMap<Entry, Readonly<{ revision: bigint; lease: string }>>
+
+/** Whether its place is there, and lives as long as the session does that was kept alive for it. */
+export function isKept(present: Present, entry: Entry, session: Session): boolean {
+  const found = present.get(entry)
+  return found?.revision === entry.createRevision && found.lease === session.id
+}
 
 /**
  * A session that has ended is told to `sessions`, and its entries are absent from the answer.
@@ -79,7 +85,7 @@ export async function read(
   term: string | undefined,
   untilMs: number,
 ): Promise<Present | null> {
-  const present = new Map<Entry, bigint>()
+  const present = new Map<Entry, { revision: bigint; lease: string }>()
   for (let start = 0; start === 0 || start < entries.length; start += READS_MAX) {
     const some = entries.slice(start, start + READS_MAX)
     const asked: Operation[] = some.map(({ key }) => look({ key, keys_only: true }))
@@ -90,7 +96,8 @@ export async function read(
     if (answer.header.raft_term !== term) return null
     for (const [index, entry] of some.entries()) {
       const [found] = foundBy(answer, index).kvs
-      if (found) present.set(entry, BigInt(found.create_revision))
+      if (!found) continue
+      present.set(entry, { revision: BigInt(found.create_revision), lease: found.lease ?? '0' })
     }
   }
   return present

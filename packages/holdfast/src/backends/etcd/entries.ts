@@ -25,6 +25,8 @@ export interface Entry {
   endsAtMs: number
   /** While it waits: its place is gone, or its session. */
   onVanished: (() => void) | null
+  /** Its owner was cancelled: it is not asked for on another session. */
+  isCancelled: boolean
 }
 
 /** An attempt without an answer is cancelled by the engine long before. */
@@ -57,6 +59,7 @@ export class Entries {
       token: 0n,
       endsAtMs: seams().nowMs() + ASKING_MS_MAX,
       onVanished: null,
+      isCancelled: false,
     }
     this.#byOwner.set(request.owner, entry)
     return entry

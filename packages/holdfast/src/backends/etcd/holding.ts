@@ -80,15 +80,17 @@ export async function cancel(context: Context, lockName: string, owner: string):
   const tombstone = keys.cancelKey(owner)
   const entry = entries.get(owner, lockName)
   if (!entry || entry.session.isOver) return cancelUnknown(context, lockName, owner)
+  entry.isCancelled = true
   const { session, key } = entry
   const lease = session.isOwn ? await sessions.brief(UNKNOWN_CANCEL_MS) : session.id
   const undo = transaction([], [remove(key), put(tombstone, Buffer.alloc(0), lease)])
   try {
     await client.write('Txn', undo, requestTimeoutMsMax, 'a cancel')
   } catch (error) {
-    // Without its session the place is gone, and cannot be made any more.
     if (!isLeaseGone(error)) throw error
+    // Its place went with it, but the attempt may be about to take another session.
     sessions.end(session)
+    return cancelUnknown(context, lockName, owner)
   }
   session.cancelCount += 1
   entries.drop(entry)

@@ -5,12 +5,14 @@
  * K1. Whoever is granted was the first in the queue at a revision not older than its own place.
  * K2. A place is kept alive while its contender waits, a third of the TTL apart, by name-watch's list and
  *     by a look at the very place. A place that vanished is taken again, at the end, by the same owner.
+ *     A turn that cannot be proven leaves its place behind, for the caller to cancel.
  * K3. A grant counts from the last proven keep-alive. One that is too old is proven anew first, and the
  *     place is looked at then: a process that was stopped must not believe an old event.
  */
 import type { AcquireRequest, AcquireResult } from '../../core/backend.ts'
+import { OutcomeUnknownError } from '../../core/errors.ts'
 import { forget, refusal, stand } from './asking.ts'
-import { confirm } from './confirming.ts'
+import { confirm, isKept } from './confirming.ts'
 import type { Context } from './context.ts'
 import type { Entry } from './entries.ts'
 import { NameWatch } from './name-watch.ts'
@@ -54,7 +56,7 @@ export class Queue {
         }
       }
       const isOurs = isFirst || (await this.#turn(entry, signal))
-      if (isOurs && (await this.#isProven(entry))) {
+      if (isOurs && (await this.#isProven(entry).catch(unproven))) {
         if (signal.aborted) throw signal.reason
         return { kind: 'granted', grant: context.entries.granted(entry) }
       }
@@ -124,7 +126,7 @@ export class Queue {
     if (entry.state === 'asking' && ageMs < session.ttlMs * STALE_SHARE) return true
     if (request.ownLife !== true && ageMs < session.ttlMs * STALE_SHARE) return true
     const present = await confirm(context, session, [entry], request.timeoutMs)
-    return present.get(entry) === entry.createRevision
+    return isKept(present, entry, session)
   }
 
   #watch(lockName: string): NameWatch {
@@ -160,11 +162,18 @@ export class Queue {
     try {
       const present = await confirm(context, session, waiting, session.ttlMs * KEEP_SHARE)
       for (const entry of waiting) {
-        if (present.get(entry) !== entry.createRevision) entry.onVanished?.()
+        if (!isKept(present, entry, session)) entry.onVanished?.()
       }
       return session.ttlMs * KEEP_SHARE
     } catch {
       return session.ttlMs * KEEP_AGAIN_SHARE
     }
   }
+}
+
+/** Not "unavailable", which says that nothing was done: the place stands there, and must be undone. */
+function unproven(cause: unknown): never {
+  throw new OutcomeUnknownError('its turn came, and etcd did not prove that its place is alive', {
+    cause,
+  })
 }

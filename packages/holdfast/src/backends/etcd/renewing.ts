@@ -6,7 +6,7 @@
  * kept alive again, and the answer counts from that while ago.
  */
 import type { Grant, RenewResult } from '../../core/backend.ts'
-import type { LossReason } from '../../core/errors.ts'
+import { BackendUnavailableError, type LossReason } from '../../core/errors.ts'
 import { requestTimeoutMsMax } from '../../core/validity.ts'
 import { confirm, type Present, read } from './confirming.ts'
 import type { Context } from './context.ts'
@@ -25,6 +25,9 @@ interface Ask {
 
 /** Of the TTL: a keep-alive as young as that serves another renewal. */
 const YOUNG_SHARE = 1 / 6
+/** This often a place is looked for on the session that is kept alive for it. */
+const TRIES_MAX = 3
+const ASTRAY = 'etcd has the lock on another session than the one that is kept alive for it'
 
 export class Renewals {
   readonly #context: () => Context
@@ -41,15 +44,23 @@ export class Renewals {
     if (entry?.state !== 'held' || entry.token !== fencingToken) {
       return this.#renewUnknown(lockName, owner, ttlMs)
     }
-    if (secondsOf(ttlMs) * 1000 > entry.session.ttlMs && !(await moveTo(context, entry, ttlMs))) {
+    if (secondsOf(ttlMs) * 1000 > entry.session.ttlMs && !(await lengthen(context, entry, ttlMs))) {
       return this.#lost(entry)
     }
-    const { session } = entry
-    const present = await this.#join(entry)
-    if (present.get(entry) !== entry.createRevision) return this.#lost(entry)
-    const { confirmedAtMs: sentAtMs } = session
-    context.entries.setEnd(entry, Math.max(entry.endsAtMs, sentAtMs + session.ttlMs))
-    return { kind: 'renewed', sentAtMs, ttlMs: session.ttlMs }
+    for (let tries = 1; ; tries++) {
+      const { session } = entry
+      const found = (await this.#join(entry)).get(entry)
+      if (found?.revision !== entry.createRevision) return this.#lost(entry)
+      if (found.lease === session.id) {
+        const { confirmedAtMs: sentAtMs, ttlMs: lifeMs } = session
+        context.entries.setEnd(entry, Math.max(entry.endsAtMs, sentAtMs + lifeMs))
+        return { kind: 'renewed', sentAtMs, ttlMs: lifeMs }
+      }
+      // A move to another session was done, and its answer lost; it may even have come late.
+      if (!context.sessions.has(found.lease)) return this.#lost(entry)
+      if (tries === TRIES_MAX) throw new BackendUnavailableError('down', ASTRAY)
+      if (!(await moveTo(context, entry, session))) return this.#lost(entry)
+    }
   }
 
   #join(entry: Entry): Promise<Present> {
@@ -133,23 +144,25 @@ export class Renewals {
 }
 
 /** To a session that lives longer. @returns Whether the place was still there. */
-async function moveTo(context: Context, entry: Entry, ttlMs: number): Promise<boolean> {
-  const { sessions, client, background } = context
+async function lengthen(context: Context, entry: Entry, ttlMs: number): Promise<boolean> {
+  const { sessions, background } = context
   const before = entry.session
   const session = await (before.isOwn
     ? sessions.own(ttlMs, requestTimeoutMsMax)
     : sessions.shared(ttlMs, requestTimeoutMsMax))
-  const moved = await client.write(
-    'Txn',
-    transaction([isCreatedAt(entry.key, entry.createRevision)], [move(entry.key, session.id)]),
-    requestTimeoutMsMax,
-    'a renewal',
-  )
-  if (!moved.succeeded) {
+  if (!(await moveTo(context, entry, session))) {
     if (session.isOwn) background(() => sessions.revoke(session))
     return false
   }
   entry.session = session
   if (before.isOwn) background(() => sessions.revoke(before))
   return true
+}
+
+/** @returns Whether the place was still there. */
+async function moveTo({ client }: Context, entry: Entry, session: Session): Promise<boolean> {
+  const { key, createRevision } = entry
+  const there = transaction([isCreatedAt(key, createRevision)], [move(key, session.id)])
+  const moved = await client.write('Txn', there, requestTimeoutMsMax, 'a renewal')
+  return moved.succeeded === true
 }

@@ -63,6 +63,11 @@ export class Sessions {
     return session !== undefined && !session.isOwn
   }
 
+  /** Whether we have opened it, and it has not ended as far as we know. */
+  has(id: string): boolean {
+    return this.#all.has(id)
+  }
+
   /** The session that entries of that TTL share: N2. */
   async shared(ttlMs: number, timeoutMs: number): Promise<Session> {
     const seconds = secondsOf(ttlMs)
