@@ -28,6 +28,10 @@ const CONTROL: Shape = {
   ...{ arm: 'one redis, killed', protected: false, fault: 'killed 1', nodes: 'gone' },
   ...{ answer: 'refused', lastsMs: 1_003 },
 }
+const LEADER_KILLED: Shape = {
+  ...{ arm: 'etcd of 3, leader killed', fault: 'killed 1', nodes: 'alive alive gone' },
+  ...{ answer: 'granted', lastsMs: 2 },
+}
 const ALIVE: Shape = {
   ...{ arm: 'redlock of 3, all alive', fault: 'nothing', nodes: 'alive alive alive' },
   ...{ answer: 'granted', lastsMs: 2 },
@@ -100,6 +104,20 @@ describe('figures', () => {
   test.each([TWO_KILLED, CONTROL])('$arm holds when nobody is granted anything', (shape) => {
     expect(checkAvailability(recordOf(shape)).metrics).toMatchObject({ tried: 40, succeeded: 0 })
     expect(verdict(recordOf(shape))).toBe('holds')
+  })
+})
+
+describe('etcd without its leader', () => {
+  test('grants every lock, and the one that waits for an election is the longest', () => {
+    const waits = recordOf(LEADER_KILLED, changed('acquire', 3, { answeredAtUs: 2_009_000 }))
+    expect(checkAvailability(waits).metrics).toMatchObject({ succeeded: ROUNDS, maxMs: 1_000 })
+    expect(verdict(waits)).toBe('holds')
+  })
+
+  test('and one that is refused breaks the arm; a leader that lives makes it void', () => {
+    const refused = changed('acquire', 3, { answer: 'refused', detail: 'x' })
+    expect(verdict(recordOf(LEADER_KILLED, refused))).toBe('broken')
+    expect(verdict(recordOf({ ...LEADER_KILLED, nodes: 'alive alive alive' }))).toBe('void')
   })
 })
 

@@ -31,6 +31,9 @@ test('of three nodes one may be gone, and the part without a majority grants not
     ['redlock of 3, one killed', 20, 20, 'holds'],
     ['redlock of 3, one hung', 20, 20, 'holds'],
     ['redlock of 3, two killed', 20, 0, 'holds'],
+    ['etcd of 3, all alive', 20, 20, 'holds'],
+    ['etcd of 3, leader killed', 20, 20, 'holds'],
+    ['etcd of 3, two killed', 20, 0, 'holds'],
   ])
   for (const { metrics } of availability?.arms ?? []) {
     const { p50Ms = 0, p99Ms = 0, maxMs = 0 } = metrics

@@ -30,6 +30,9 @@ const EXPECTED: Readonly<Record<string, Expected>> = {
   'redlock of 3, one killed': { fault: 'killed 1', nodes: 'alive alive gone', answer: 'granted' },
   'redlock of 3, one hung': { fault: 'hung 1', nodes: 'alive alive silent', answer: 'granted' },
   'redlock of 3, two killed': { fault: 'killed 2', nodes: 'alive gone gone', answer: 'refused' },
+  'etcd of 3, all alive': { fault: 'nothing', nodes: 'alive alive alive', answer: 'granted' },
+  'etcd of 3, leader killed': { fault: 'killed 1', nodes: 'alive alive gone', answer: 'granted' },
+  'etcd of 3, two killed': { fault: 'killed 2', nodes: 'alive gone gone', answer: 'refused' },
 }
 
 export function checkAvailability({ arm, rounds, entries }: TrialRecord): ArmFindings {

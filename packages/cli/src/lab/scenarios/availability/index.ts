@@ -1,7 +1,8 @@
 /**
  * `availability`: how many locks are granted, and how fast, when nodes are gone or stand still. One
  * Redis is the control: killed, it grants nothing. Of three by a majority one may be killed or hung;
- * without a majority nobody is granted anything, and everybody is told so in the time that they wait.
+ * without a majority nobody is granted anything, and everybody is told so in the time that they wait. The
+ * same holds for the members of an etcd.
  */
 import type { TrialArm, TrialScenario } from '../../trial.ts'
 import { ask } from './ask.ts'
@@ -11,7 +12,9 @@ import { type AvailabilityPlan, availabilityOf, hang, kill, nothing } from './or
 const GRANTED = 'everybody is granted the lock that they ask for'
 
 function armOf(name: string, claim: string, plan: AvailabilityPlan, isProtected = true): TrialArm {
-  return { name, protected: isProtected, claim, run: availabilityOf(plan) }
+  const face = { name, protected: isProtected, claim }
+  const servers = plan.nodes === 'members' ? { servers: ['etcd'] as const } : {}
+  return { ...face, ...servers, run: availabilityOf(plan) }
 }
 
 const arms: readonly TrialArm[] = [
@@ -30,6 +33,13 @@ const arms: readonly TrialArm[] = [
     'one of three is no majority: nobody is granted anything, and everybody is told within their wait',
     { nodes: 3, fault: kill(2), isRefused: true },
   ),
+  armOf('etcd of 3, all alive', GRANTED, { nodes: 'members', fault: nothing }),
+  armOf('etcd of 3, leader killed', GRANTED, { nodes: 'members', fault: kill(1) }),
+  armOf(
+    'etcd of 3, two killed',
+    'one of three is no majority: nobody is granted anything, and everybody is told within their wait',
+    { nodes: 'members', fault: kill(2), isRefused: true },
+  ),
 ]
 
 const ASKED_MAX = 200
@@ -40,7 +50,8 @@ export const scenario: TrialScenario = {
   name: 'availability',
   claim:
     'One Redis that is killed grants nothing. Of three, one may be killed or hung, and every lock is ' +
-    'still granted; with two killed nobody is granted anything, and everybody is told in time.',
+    'still granted; so it is by etcd when its leader is killed. With two killed nobody is granted ' +
+    'anything, and everybody is told in time.',
   servers: ['redis'],
   arms,
   metrics: [

@@ -3,16 +3,18 @@
  * are alive, the fault, and 200 more. The first 200 are what the second are compared with: on the same
  * connections, in the same minute of the machine.
  */
-import type { RedisServer } from '../../servers/index.ts'
+import type { Server } from '../../servers/index.ts'
 import type { Trial } from '../../trial.ts'
-import { nodeState } from '../quorum/look.ts'
+import { memberState, nodeState } from '../quorum/look.ts'
+import { CLIENTS } from '../watchdog/clients.ts'
 import type { AskInput } from './ask.ts'
 
 /** What happens to the nodes between the two halves. */
-export type NodeFault = (nodes: readonly RedisServer[]) => Promise<string>
+export type NodeFault = (nodes: readonly Server[]) => Promise<string>
 
 export interface AvailabilityPlan {
-  readonly nodes: 1 | 3
+  /** Of Redis; or the members of an etcd. */
+  readonly nodes: 1 | 3 | 'members'
   readonly fault: NodeFault
   /** Nobody can be granted anything after the fault. */
   readonly isRefused?: true
@@ -42,27 +44,53 @@ export const hang: NodeFault = async ([first]) => {
 
 export function availabilityOf(plan: AvailabilityPlan): (trial: Trial) => Promise<null> {
   return async (trial) => {
-    const nodes = await Promise.all(Array.from({ length: plan.nodes }, () => trial.startRedis()))
+    const isEtcd = plan.nodes === 'members'
+    const nodes = await (isEtcd ? startMembers(trial) : startNodes(trial, plan.nodes))
     const asker = await trial.startWorker('asker')
     const { place, rounds } = trial
-    const ports = nodes.map(({ port }) => port)
+    const ports = nodes.all.map(({ port }) => port)
     const how = plan.isRefused
       ? { atOnce: REFUSED_AT_ONCE, waitMs: REFUSED_WAIT_MS }
       : { atOnce: 1, waitMs: GRANTED_WAIT_MS }
-    const input: AskInput = { ports, place, count: rounds, ...how }
+    const drivers = isEtcd ? (['etcd'] as const) : CLIENTS
+    const input: AskInput = { ports, drivers, place, count: rounds, ...how }
     const asking = asker.run('ask', 0, input)
     await Promise.race([asker.until('measured'), asking])
-    // In an order that the seed decides: no node is the first of all for ever.
-    const first = Math.floor(trial.draw('first node') * nodes.length)
-    const struck = [...nodes.slice(first), ...nodes.slice(0, first)]
-    await trial.call(0, 'fault', async () => ({ answer: await plan.fault(struck) }))
+    await trial.call(0, 'fault', async () => ({ answer: await plan.fault(await nodes.inTurn()) }))
     asker.mark('fault')
     await asking
     await trial.call(0, 'look', async () => {
-      const states = await Promise.all(ports.map((port) => nodeState(port)))
+      const states = await Promise.all(
+        ports.map((port) => (isEtcd ? memberState(port) : nodeState(port))),
+      )
       return { answer: [...states].sort().join(' ') }
     })
     trial.progress(rounds)
     return null
+  }
+}
+
+interface Nodes {
+  readonly all: readonly Server[]
+  /** Which one is struck first, and which one then. */
+  inTurn(): Promise<readonly Server[]>
+}
+
+/** In an order that the seed decides: no node is the first of all for ever. */
+async function startNodes(trial: Trial, count: number): Promise<Nodes> {
+  const all = await Promise.all(Array.from({ length: count }, () => trial.startRedis()))
+  const first = Math.floor(trial.draw('first node') * count)
+  return { all, inTurn: async () => [...all.slice(first), ...all.slice(0, first)] }
+}
+
+/** The leader of that moment first: any other one that fails costs less. */
+async function startMembers(trial: Trial): Promise<Nodes> {
+  const { members: all, leader } = await trial.startEtcdCluster()
+  return {
+    all,
+    inTurn: async () => {
+      const first = await leader()
+      return [first, ...all.filter((member) => member !== first)]
+    },
   }
 }

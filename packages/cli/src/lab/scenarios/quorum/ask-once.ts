@@ -14,14 +14,16 @@ export interface Ask {
   readonly name: string
   readonly ttlMs: number
   readonly waitMs: number
+  /** Of etcd a lock that is renewed costs one request, and one that is not costs two. */
+  readonly renew?: boolean
 }
 
 /** The entry's value is how long this process was not served meanwhile, in milliseconds. */
 export async function askOnce(job: Job, locks: Locks, pulse: Pulse, ask: Ask): Promise<void> {
-  const { op, round, name, ttlMs, waitMs } = ask
+  const { op, round, name, ttlMs, waitMs, renew = false } = ask
   const lostMs = pulse.lostMs()
   const calledAtUs = monotonicUs()
-  const lease = await locks.acquire(name, { ttlMs, waitMs, renew: false }).catch(refusal)
+  const lease = await locks.acquire(name, { ttlMs, waitMs, renew }).catch(refusal)
   const value = Math.round(pulse.lostMs() - lostMs)
   if (typeof lease === 'string') {
     job.note(op, calledAtUs, { answer: 'refused', detail: lease, value }, round)
