@@ -10,12 +10,21 @@ import { checkTtl } from './check.ts'
 import { isLong, ttlOf } from './organiser.ts'
 import { followOn, holdOn, pauseOnceOn } from './programs.ts'
 
-/** In every run. */
-const SHORT_MS = [300, 1_000, 3_000]
-/** etcd grants no TTL below 2 s. */
-const SHORT_MS_OF_ETCD = [2_000, 3_000]
-/** Where there is time. */
-const LONG_MS = [10_000, 30_000]
+/** In every run, and where there is time besides. etcd grants no TTL below 2 s. */
+interface Ttls {
+  readonly alwaysMs: readonly number[]
+  readonly longMs: readonly number[]
+}
+
+/** The stores are alike in this, so a short run shows the whole trade on one of them. */
+const FIRST: Ttls = { alwaysMs: [300, 1_000, 3_000], longMs: [10_000, 30_000] }
+const TTLS: Readonly<Record<KeeperName, Ttls>> = {
+  sqlite: FIRST,
+  redis: FIRST,
+  'redlock of 3': { alwaysMs: [1_000], longMs: [300, 3_000, 10_000, 30_000] },
+  'etcd, one member': { alwaysMs: [2_000], longMs: [3_000, 10_000, 30_000] },
+  'etcd, three members': { alwaysMs: [2_000], longMs: [3_000, 10_000, 30_000] },
+}
 const ROUNDS_PER_ROUND = 1 / 20
 /** Fewer would leave the TTLs without a pause that lies between them. */
 const ROUNDS_MIN = 8
@@ -29,7 +38,7 @@ export function ttlOn(ground: Ground, keepers: readonly KeeperName[]): TrialScen
       'lock only each of those loses an update; with lock and guard each is refused, at every TTL.',
     servers: ground.serversFor.wallets,
     arms: keepers.flatMap((keeper) =>
-      [...(isEtcd(keeper) ? SHORT_MS_OF_ETCD : SHORT_MS), ...LONG_MS].flatMap((ttlMs) => [
+      ttlsOf(keeper).flatMap((ttlMs) => [
         armOf(ground, keeper, ttlMs, true),
         armOf(ground, keeper, ttlMs, false),
       ]),
@@ -45,7 +54,7 @@ export function ttlOn(ground: Ground, keepers: readonly KeeperName[]): TrialScen
       { key: 'refused', title: 'refused\nby guard' },
     ],
     // Nearly all of the time nobody does anything.
-    armsAtOnce: 8,
+    armsAtOnce: 10,
     armMsMax: 600_000,
     plan: (rounds) => ({
       rounds: Math.max(ROUNDS_MIN, Math.ceil(rounds * ROUNDS_PER_ROUND)),
@@ -58,6 +67,11 @@ export function ttlOn(ground: Ground, keepers: readonly KeeperName[]): TrialScen
     },
     check: checkTtl,
   }
+}
+
+function ttlsOf(keeper: KeeperName): number[] {
+  const { alwaysMs, longMs } = TTLS[keeper]
+  return [...alwaysMs, ...longMs].sort((a, b) => a - b)
 }
 
 function isEtcd(keeper: KeeperName): boolean {
@@ -75,7 +89,7 @@ function armOf(ground: Ground, keeper: KeeperName, ttlMs: number, isBare: boolea
       : 'whoever’s pause outlasts the lock is refused, all others are not, and no update is lost',
     run: ttlOf(ground, { keeper, ttlMs, isBare }),
   }
-  if (!LONG_MS.includes(ttlMs)) return arm
+  if (TTLS[keeper].alwaysMs.includes(ttlMs)) return arm
   const obstacle = 'it takes longer than a quick run has; --full has it'
   return { ...arm, obstacle: async ({ rounds }) => (isLong(rounds) ? null : obstacle) }
 }
