@@ -31,6 +31,9 @@ type Held = Extract<AcquireResult, { kind: 'held' }>
 
 /** A session that ended, or a base that was raised, costs one try each. */
 const TRIES_MAX = 5
+/** An election takes about a second. */
+const LOOKS_MAX = 20
+const LOOK_AGAIN_MS = 100
 
 /** Takes the name if nobody has it and nobody waits for it; leaves nothing behind if not. */
 export async function askOnce(context: Context, request: AcquireRequest): Promise<AcquireResult> {
@@ -185,12 +188,27 @@ export async function repeatedAt(
   return grantOf(context, { owner, lockName }, found.token, { sentAtMs, ttlMs })
 }
 
-/** What etcd says is left of a lease, in whole seconds rounded down; 0: it has ended. */
-export async function remainingMs({ client }: Context, lease: string | undefined): Promise<number> {
+/**
+ * What etcd says is left of a lease, in whole seconds rounded down; 0: it has ended. A leader that has just
+ * been elected answers centuries (B073): more than was granted is not believed.
+ *
+ * @throws BackendUnavailableError when etcd told nothing that can be true.
+ */
+export async function remainingMs(
+  { client, seams }: Context,
+  lease: string | undefined,
+): Promise<number> {
   if (lease === undefined) return 0
   const what = 'a look at a lease'
-  const { TTL } = await client.read('LeaseTimeToLive', { ID: lease }, requestTimeoutMsMax, what)
-  return Math.max(0, Number(TTL ?? 0)) * 1000
+  for (let tries = 1; tries <= LOOKS_MAX; tries++) {
+    const answer = await client.read('LeaseTimeToLive', { ID: lease }, requestTimeoutMsMax, what)
+    const seconds = Math.max(0, Number(answer.TTL ?? 0))
+    if (seconds <= Number(answer.grantedTTL ?? 0)) return seconds * 1000
+    await new Promise<void>((resolve) => {
+      seams().after(LOOK_AGAIN_MS, resolve, true)
+    })
+  }
+  throw new BackendUnavailableError('no-quorum', 'etcd does not tell how long a lease lives')
 }
 
 export function grantOf(

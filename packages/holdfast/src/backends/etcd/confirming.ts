@@ -11,6 +11,7 @@
  */
 import { isLeaseGone } from '../../clients/etcd/errors.ts'
 import type { Operation } from '../../clients/etcd/messages.ts'
+import { instant } from '../../core/elapsed.ts'
 import { BackendUnavailableError } from '../../core/errors.ts'
 import type { Context } from './context.ts'
 import type { Entry } from './entries.ts'
@@ -45,8 +46,8 @@ export async function confirm(
   const { client, seams, sessions } = context
   const untilMs = seams().nowMs() + timeoutMs
   for (;;) {
-    const sentAtMs = seams().nowMs()
-    const leftMs = untilMs - sentAtMs
+    const sent = instant(seams())
+    const leftMs = untilMs - sent.nowMs
     if (leftMs <= 0) break
     let ttlSeconds: number
     let term: string | undefined
@@ -65,8 +66,8 @@ export async function confirm(
     const present = await read(context, entries, term, untilMs)
     // During an election etcd answers numbers that nobody granted (B073).
     if (present !== null && ttlSeconds * 1000 <= session.ttlMs) {
-      if (sentAtMs > session.confirmedAtMs) {
-        session.confirmedAtMs = sentAtMs
+      if (sent.nowMs > session.confirmed.nowMs) {
+        session.confirmed = sent
         session.term = term ?? ''
       }
       return present

@@ -9,15 +9,15 @@ import type { AcquireRequest, Grant } from '../../core/backend.ts'
 import { requestTimeoutMsMax } from '../../core/validity.ts'
 import { tokenAt } from './base.ts'
 import type { Context } from './context.ts'
-import type { Session } from './sessions.ts'
+import { countsFromMs, type Session } from './sessions.ts'
 import { isCreatedAt, remove, transaction } from './transactions.ts'
 
 export interface Entry {
   readonly request: AcquireRequest
   readonly key: Buffer
   session: Session
-  /** `asking`: no answer yet; nobody knows whether its place is there. */
-  state: 'asking' | 'waiting' | 'held'
+  /** `asking`: no answer yet; nobody knows whether its place is there. `over`: it is being deleted. */
+  state: 'asking' | 'waiting' | 'held' | 'over'
   /** When its place was made; 0: not known to be. */
   createRevision: bigint
   token: bigint
@@ -31,12 +31,15 @@ export interface Entry {
 
 /** An attempt without an answer is cancelled by the engine long before. */
 const ASKING_MS_MAX = 120_000
+/** A place whose time is over, and that could not be deleted, is deleted again after this. */
+const EXPIRE_AGAIN_MS = 1000
 
 export class Entries {
   readonly #context: () => Context
   readonly #byOwner = new Map<string, Entry>()
   #sweepAtMs = Number.POSITIVE_INFINITY
   #cancelSweep: (() => void) | null = null
+  #isClosed = false
 
   constructor(context: () => Context) {
     this.#context = context
@@ -73,21 +76,15 @@ export class Entries {
 
   /** It is the first in its queue. Its life counts from when its session was last confirmed. */
   granted(entry: Entry): Grant {
-    const { source } = this.#context()
+    const { source, seams } = this.#context()
     const { session, request, token } = entry
+    const sentAtMs = countsFromMs(seams(), session)
+    const { ttlMs } = session
     entry.state = 'held'
     entry.onVanished = null
-    this.setEnd(entry, session.confirmedAtMs + session.ttlMs)
+    this.setEnd(entry, sentAtMs + ttlMs)
     const { lockName, owner } = request
-    const { ttlMs, confirmedAtMs } = session
-    return {
-      lockName,
-      owner,
-      fencingToken: token,
-      source: source(),
-      ttlMs,
-      sentAtMs: confirmedAtMs,
-    }
+    return { lockName, owner, fencingToken: token, source: source(), ttlMs, sentAtMs }
   }
 
   setEnd(entry: Entry, endsAtMs: number): void {
@@ -116,6 +113,7 @@ export class Entries {
     for (const entry of [...this.#byOwner.values()]) {
       if (entry.session !== session) continue
       if (entry.state === 'waiting') entry.onVanished?.()
+      if (entry.state === 'over') this.drop(entry)
       if (entry.state !== 'held') continue
       this.drop(entry)
       entry.request.onLost('session-ended')
@@ -123,6 +121,7 @@ export class Entries {
   }
 
   close(): void {
+    this.#isClosed = true
     this.#cancelSweep?.()
     this.#cancelSweep = null
   }
@@ -148,12 +147,28 @@ export class Entries {
   }
 
   #expire(entry: Entry): void {
-    this.drop(entry)
-    const { client, background } = this.#context()
-    const { key, createRevision, state, session } = entry
-    // What has a session of its own ends with it.
-    if (state !== 'held' || session.isOwn || session.isOver) return
-    const end = transaction([isCreatedAt(key, createRevision)], [remove(key)])
-    background(() => client.write('Txn', end, requestTimeoutMsMax, 'the end of an expired lock'))
+    const { sessions, background } = this.#context()
+    const { state, session } = entry
+    if (state === 'asking' || session.isOwn || session.isOver) {
+      this.drop(entry)
+      // What has a session of its own ends with it.
+      if (session.isOwn) sessions.lapsed(session)
+      return
+    }
+    entry.state = 'over'
+    entry.endsAtMs = Number.POSITIVE_INFINITY
+    background(() => this.#remove(entry))
+  }
+
+  /** Again and again, or the session that others keep alive would keep the name taken. */
+  async #remove(entry: Entry): Promise<void> {
+    const { client, seams } = this.#context()
+    const end = transaction([isCreatedAt(entry.key, entry.createRevision)], [remove(entry.key)])
+    try {
+      await client.write('Txn', end, requestTimeoutMsMax, 'the end of an expired lock')
+      this.drop(entry)
+    } catch {
+      if (!this.#isClosed) this.setEnd(entry, seams().nowMs() + EXPIRE_AGAIN_MS)
+    }
   }
 }

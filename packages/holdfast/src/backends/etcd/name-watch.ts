@@ -49,6 +49,7 @@ export class NameWatch {
   #lags = 0
   #cancelTimer: (() => void) | null = null
   #isPolling = false
+  #polledAtMs = Number.NEGATIVE_INFINITY
 
   constructor(context: Context, lockName: string, onIdle: () => void) {
     this.#context = context
@@ -129,7 +130,9 @@ export class NameWatch {
       this.#cancelTimer = null
       if (this.#isIdle) return this.#onIdle()
       this.#open()
-      this.#planPoll()
+      // A watch that breaks again and again must not put the reads off for ever.
+      if (seams().nowMs() - this.#polledAtMs >= POLL_MS && !this.#isPolling) void this.#poll()
+      else this.#planPoll()
     })
   }
 
@@ -235,9 +238,10 @@ export class NameWatch {
 
   /** W3. */
   async #poll(): Promise<void> {
-    const { client, keys } = this.#context
+    const { client, keys, seams } = this.#context
     const epoch = this.#epoch
     this.#isPolling = true
+    this.#polledAtMs = seams().nowMs()
     const request = { ...inOrder(keys.rangeOf(this.#lockName), 1), keys_only: true }
     try {
       const { kvs = [] } = await client.read('Range', request, POLL_MS, 'a look at a queue')

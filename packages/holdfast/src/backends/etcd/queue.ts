@@ -16,7 +16,7 @@ import { confirm, isKept } from './confirming.ts'
 import type { Context } from './context.ts'
 import type { Entry } from './entries.ts'
 import { NameWatch } from './name-watch.ts'
-import type { Session } from './sessions.ts'
+import { ageMsOf, type Session } from './sessions.ts'
 
 type Refused = (held: Extract<AcquireResult, { kind: 'held' }>) => void
 
@@ -121,7 +121,7 @@ export class Queue {
   async #isProven(entry: Entry): Promise<boolean> {
     const context = this.#context()
     const { session, request } = entry
-    const ageMs = context.seams().nowMs() - session.confirmedAtMs
+    const ageMs = ageMsOf(context.seams(), session)
     if (session.isOver) return false
     if (entry.state === 'asking' && ageMs < session.ttlMs * STALE_SHARE) return true
     if (request.ownLife !== true && ageMs < session.ttlMs * STALE_SHARE) return true
@@ -151,8 +151,7 @@ export class Queue {
       })
       this.#kept.set(session, cancel)
     }
-    const ageMs = seams().nowMs() - session.confirmedAtMs
-    plan(Math.max(0, session.ttlMs * KEEP_SHARE - ageMs))
+    plan(Math.max(0, session.ttlMs * KEEP_SHARE - ageMsOf(seams(), session)))
   }
 
   /** @returns When to do it again. Never rejects. */

@@ -12,8 +12,7 @@ import { confirm, type Present, read } from './confirming.ts'
 import type { Context } from './context.ts'
 import type { Entry } from './entries.ts'
 import { holdersKey } from './holding.ts'
-import type { Session } from './sessions.ts'
-import { secondsOf } from './sessions.ts'
+import { ageMsOf, countsFromMs, type Session, secondsOf } from './sessions.ts'
 import { inOrder, isCreatedAt, move, transaction } from './transactions.ts'
 import { foundAt } from './value.ts'
 
@@ -52,7 +51,8 @@ export class Renewals {
       const found = (await this.#join(entry)).get(entry)
       if (found?.revision !== entry.createRevision) return this.#lost(entry)
       if (found.lease === session.id) {
-        const { confirmedAtMs: sentAtMs, ttlMs: lifeMs } = session
+        const sentAtMs = countsFromMs(context.seams(), session)
+        const { ttlMs: lifeMs } = session
         context.entries.setEnd(entry, Math.max(entry.endsAtMs, sentAtMs + lifeMs))
         return { kind: 'renewed', sentAtMs, ttlMs: lifeMs }
       }
@@ -98,7 +98,7 @@ export class Renewals {
   async #look(session: Session, entries: readonly Entry[]): Promise<Present> {
     const context = this.#context()
     const nowMs = context.seams().nowMs()
-    if (nowMs - session.confirmedAtMs < session.ttlMs * YOUNG_SHARE) {
+    if (ageMsOf(context.seams(), session) < session.ttlMs * YOUNG_SHARE) {
       const present = await read(context, entries, session.term, nowMs + requestTimeoutMsMax)
       if (present !== null) return present
     }

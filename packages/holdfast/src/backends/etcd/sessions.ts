@@ -3,7 +3,7 @@
  *
  * Guarantees:
  * N1. A session counts from before the request left that made it, or kept it alive as confirming.ts
- *     proves it. `confirmedAtMs` never goes back.
+ *     proves it. `confirmed` never goes back. Time that the machine slept through counts.
  * N2. A session that is handed out has been confirmed within half of its TTL, or less.
  * N3. No session is left behind: an id is chosen here, before the request leaves, so that one whose
  *     answer was lost is revoked unseen (B043).
@@ -14,7 +14,9 @@
  */
 import { isLeaseGone, isLeaseTaken } from '../../clients/etcd/errors.ts'
 import { assert } from '../../core/assert.ts'
+import { elapsedMs, type Instant, instant } from '../../core/elapsed.ts'
 import { BackendUnavailableError } from '../../core/errors.ts'
+import type { Seams } from '../../core/seams.ts'
 import { requestTimeoutMsMax } from '../../core/validity.ts'
 import { confirm } from './confirming.ts'
 import type { Context } from './context.ts'
@@ -27,7 +29,8 @@ export interface Session {
   readonly ttlMs: number
   /** For one entry alone. */
   readonly isOwn: boolean
-  confirmedAtMs: number
+  /** When it was last known to begin its life anew, on both clocks. */
+  confirmed: Instant
   /** The raft term in which it was last confirmed. */
   term: string
   /** It has ended in etcd, and every place on it with it. */
@@ -73,7 +76,7 @@ export class Sessions {
     const seconds = secondsOf(ttlMs)
     const session = this.#shared.get(seconds)
     if (session && !this.#isSpent(session)) {
-      const ageMs = this.#context().seams().nowMs() - session.confirmedAtMs
+      const ageMs = ageMsOf(this.#context().seams(), session)
       if (ageMs < session.ttlMs * REFRESH_SHARE) return session
       const refreshing = this.#refresh(session, timeoutMs)
       if (ageMs < session.ttlMs * STALE_SHARE) {
@@ -100,16 +103,20 @@ export class Sessions {
 
   /** It has ended in etcd. */
   end(session: Session): void {
-    session.isOver = true
-    this.#all.delete(session.id)
+    this.lapsed(session)
     for (const [seconds, one] of this.#shared) if (one === session) this.#shared.delete(seconds)
     this.#context().entries.sessionEnded(session)
   }
 
-  /** Ends it in etcd, with all places on it. */
-  async revoke(session: Session): Promise<void> {
+  /** One of its own whose life is over, and which nobody has ended. */
+  lapsed(session: Session): void {
     session.isOver = true
     this.#all.delete(session.id)
+  }
+
+  /** Ends it in etcd, with all places on it. */
+  async revoke(session: Session): Promise<void> {
+    this.lapsed(session)
     await this.#revokeId(session.id)
   }
 
@@ -124,8 +131,7 @@ export class Sessions {
   /** It is over, about to be, or full. One that no entry is on any more ends by itself. */
   #isSpent(session: Session): boolean {
     const { seams } = this.#context()
-    const isLapsed = seams().nowMs() - session.confirmedAtMs >= session.ttlMs
-    if (isLapsed) this.end(session)
+    if (ageMsOf(seams(), session) >= session.ttlMs) this.end(session)
     return session.isOver || session.cancelCount >= CANCELS_MAX
   }
 
@@ -159,12 +165,12 @@ export class Sessions {
     const untilMs = seams().nowMs() + timeoutMs
     for (let draws = 1; ; draws++) {
       const id = drawId(seams().nonce())
-      const sentAtMs = seams().nowMs()
+      const sent = instant(seams())
       try {
         const answer = await client.write(
           'LeaseGrant',
           { TTL: seconds, ID: id.toString() },
-          untilMs - sentAtMs,
+          untilMs - sent.nowMs,
           'the grant of a session',
         )
         const ttlMs = Number(answer.TTL ?? 0) * 1000
@@ -172,7 +178,7 @@ export class Sessions {
         const term = answer.header.raft_term ?? ''
         const session: Session = {
           ...{ id: id.toString(), hex: id.toString(16), ttlMs, isOwn },
-          ...{ confirmedAtMs: sentAtMs, term, isOver: false, cancelCount: 0, refreshing: null },
+          ...{ confirmed: sent, term, isOver: false, cancelCount: 0, refreshing: null },
         }
         this.#all.set(session.id, session)
         return session
@@ -203,6 +209,22 @@ export class Sessions {
 function drawId(nonce: string): bigint {
   const id = Buffer.from(nonce, 'base64url').readBigUInt64BE() >> 1n
   return id === 0n ? 1n : id
+}
+
+/** How much of its life is over. */
+export function ageMsOf(seams: Seams, { confirmed }: Session): number {
+  return elapsedMs(confirmed, instant(seams))
+}
+
+/**
+ * What a grant or a renewal on it counts from, on the monotonic clock: earlier by as much as the machine
+ * has slept since. The engine knows what was slept since it asked, and not what before.
+ */
+export function countsFromMs(seams: Seams, session: Session): number {
+  const now = instant(seams)
+  const { nowMs } = session.confirmed
+  const sleptMs = elapsedMs(session.confirmed, now) - (now.nowMs - nowMs)
+  return nowMs - sleptMs
 }
 
 export function secondsOf(ttlMs: number): number {
