@@ -43,6 +43,24 @@ describe('the lab on a machine without servers', () => {
     expect(code).toBe(0)
   })
 
+  // A Node from npm for a run that needs no SQLite would be minutes of waiting, or a refusal.
+  it('runs on the servers, by this Node, where etcd alone is missing', async () => {
+    const { code, stdout, stderr } = await startNode(
+      `const { findServers } = await lib('servers.mjs')
+       const { lab } = await lib('main.mjs')
+       const { servers } = await findServers(() => {})
+       delete servers.etcd
+       const found = { servers, missing: { etcd: 'no apt' } }
+       process.exitCode = await lab(['unlock', '--rounds', '1', '--json'], found, '${empty}')`,
+      { env: process.env },
+    ).ended
+
+    const { node, stores, scenarios } = JSON.parse(stdout)
+    expect({ node, stores }).toEqual({ node: process.version, stores: 'servers' })
+    expect(scenarios.map(({ verdict }) => verdict)).toEqual(['holds'])
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+  })
+
   it('ends with exit code 3 where nothing of what was asked for is left', async () => {
     expect((await lab(['data-loss'])).code).toBe(3)
   })

@@ -29,13 +29,18 @@ async function lateWrites(args: readonly string[]): Promise<unknown> {
 test('whatever ends a leader, another one leads and the guard refuses the deposed one', async () => {
   expect(await lateWrites([])).toEqual([
     ['bare writes, redis, ttl 1 s', 1, 0, 'holds'],
-    ...['redis', 'redlock of 3', 'etcd, one member', 'etcd, three members'].flatMap((store) =>
+    ...['redis', 'redlock of 3'].flatMap((store) =>
       [1, 2, 5].map((seconds) => [`${store}, ttl ${seconds} s`, 2, 2, 'holds']),
     ),
+    // A quick run has no time for the longest TTL of every store.
+    ...['etcd, one member', 'etcd, three members'].flatMap((store) => [
+      ...[1, 2].map((seconds) => [`${store}, ttl ${seconds} s`, 2, 2, 'holds']),
+      [`${store}, ttl 5 s`, undefined, undefined, 'skipped'],
+    ]),
     ...['killed', 'stopped'].flatMap((fault) =>
       [2, 5].map((seconds) => {
         const name = `etcd, three members, its leader ${fault}, ttl ${seconds} s`
-        return [name, undefined, undefined, 'holds']
+        return [name, undefined, undefined, seconds === 5 ? 'skipped' : 'holds']
       }),
     ),
   ])

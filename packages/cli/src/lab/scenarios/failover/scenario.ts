@@ -4,6 +4,7 @@
  */
 import type { TrialArm, TrialScenario } from '../../trial.ts'
 import type { Ground } from '../ground/ground.ts'
+import { TOO_LONG } from '../too-long.ts'
 import { candidateProgram } from './candidates.ts'
 import { checkFailover } from './check.ts'
 import { type MemberFault, memberFaultsOf } from './member-faults.ts'
@@ -13,6 +14,7 @@ import { workingLeaderProgram } from './working-leader.ts'
 const TTLS_S = [1, 2, 5]
 /** An election of etcd takes longer than the one, and less than the other. */
 const MEMBER_TTLS_S = [2, 5]
+const LONG_S = 5
 
 export type FailoverStore = Pick<FailoverPlan, 'keeper' | 'faults'> & Pick<TrialArm, 'servers'>
 
@@ -44,7 +46,7 @@ export function failoverOn(
       { key: 'refusedLate', title: 'refused\nby guard' },
     ],
     // Most of the time nobody does anything but wait for a TTL.
-    armsAtOnce: 4,
+    armsAtOnce: 6,
     armMsMax: 600_000,
     // Each takes two TTLs and more: one for a quick run, ten for a full one.
     plan: (rounds) => ({ rounds: Math.max(1, Math.round((rounds - 100) / 30)), size: 1 }),
@@ -70,7 +72,14 @@ function armsOf(ground: Ground, { keeper, faults, servers = [] }: FailoverStore)
     claim:
       'another one leads in a later term, and the guard refuses what the deposed leader writes',
     run: failoverOf(ground, { keeper, faults, ttlMs: 1000 * seconds }),
+    ...(servers.length > 0 && inFullOnly(seconds)),
   }))
+}
+
+/** Of the arms that start an etcd: a quick run has no time for all of them. */
+function inFullOnly(ttlSeconds: number): Pick<TrialArm, 'obstacle'> {
+  if (ttlSeconds < LONG_S) return {}
+  return { obstacle: async ({ rounds }) => (rounds > 1 ? null : TOO_LONG) }
 }
 
 const MEMBER_FAULTS: readonly {
@@ -102,6 +111,7 @@ export function memberArmsOn(ground: Ground): TrialArm[] {
       servers: ['etcd'] as const,
       claim,
       run: memberFaultsOf(ground, { ttlMs: 1000 * seconds, fault }),
+      ...inFullOnly(seconds),
     })),
   )
 }

@@ -6,6 +6,7 @@
 import type { TrialArm, TrialScenario } from '../../trial.ts'
 import type { KeeperName } from '../failover/stores.ts'
 import type { Ground } from '../ground/ground.ts'
+import { TOO_LONG } from '../too-long.ts'
 import { checkTtl } from './check.ts'
 import { isLong, ttlOf } from './organiser.ts'
 import { followOn, holdOn, pauseOnceOn } from './programs.ts'
@@ -90,6 +91,5 @@ function armOf(ground: Ground, keeper: KeeperName, ttlMs: number, isBare: boolea
     run: ttlOf(ground, { keeper, ttlMs, isBare }),
   }
   if (TTLS[keeper].alwaysMs.includes(ttlMs)) return arm
-  const obstacle = 'it takes longer than a quick run has; --full has it'
-  return { ...arm, obstacle: async ({ rounds }) => (isLong(rounds) ? null : obstacle) }
+  return { ...arm, obstacle: async ({ rounds }) => (isLong(rounds) ? null : TOO_LONG) }
 }

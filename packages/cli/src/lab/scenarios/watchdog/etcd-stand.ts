@@ -11,6 +11,8 @@ import { TTL_MS } from './times.ts'
 
 const ETCD_CLIENTS = ['first process', 'second process']
 const OTHERS_TTL_MS = 60_000
+/** Each question is a request of its own, to which etcd's gateway takes a millisecond of a core, and more. */
+const LOOK_EVERY_MS = 400
 
 export const openEtcdStand: OpenStand = async (trial, locks) => {
   const server = await trial.startEtcd()
@@ -43,6 +45,7 @@ export const openEtcdJob: OpenJobStore = async (trial, locks) => {
     forHolders: { endpoint: `127.0.0.1:${proxy.port}` },
     forOthers: { endpoint: server.endpoint },
     programs: { hold: 'holdForLongInEtcd', ask: 'askEtcd' },
+    everyMs: LOOK_EVERY_MS,
     whenHeld: () => noteGranted(trial, server.port, locks),
     look: async (name) => {
       const entry = await etcdEntry(server.port, name)

@@ -16,6 +16,8 @@ export interface JobStore {
   readonly forOthers: object
   /** What holders and somebody else run, where it is not `holdForLong` and `ask`. */
   readonly programs?: { readonly hold: string; readonly ask: string }
+  /** How often the lab looks and somebody else asks, in milliseconds; every 100 by default. */
+  readonly everyMs?: number
   /** Runs once, when all locks are held. */
   whenHeld?(): Promise<void>
   look(name: string): Promise<LookedAt>

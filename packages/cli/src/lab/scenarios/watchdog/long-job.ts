@@ -29,14 +29,15 @@ async function onePass(trial: Trial, store: JobStore, locks: readonly HeldLock[]
   const { workers, work } = await startHolders(trial, holders, locks, hold)
   await store.whenHeld?.()
   const asker = await trial.startWorker('asker')
-  const asking = asker.run(ask, 0, { ...store.forOthers, locks })
+  const { everyMs = LOOK_EVERY_MS } = store
+  const asking = asker.run(ask, 0, { ...store.forOthers, locks, everyMs })
   await asker.until('asking')
   const beganAtUs = monotonicUs()
   const pulse = new Pulse()
   const endAtMs = performance.now() + JOB_TTL_MS * JOB_TTLS
   while (performance.now() < endAtMs) {
     for (const lock of locks) await look(trial, store, lock)
-    await sleep(LOOK_EVERY_MS)
+    await sleep(everyMs)
   }
   const gapMs = pulse.longestGapMs()
   pulse.stop()
@@ -61,6 +62,7 @@ async function look(trial: Trial, store: JobStore, { name, round }: HeldLock): P
 
 /** Asks for every lock in turn, while the job lasts and once when it is over. */
 export async function askInTurn(job: Job, locks: Locks, names: readonly HeldLock[]): Promise<void> {
+  const { everyMs } = job.input as { readonly everyMs: number }
   const askAll = async (): Promise<void> => {
     for (const { name, round } of names) {
       const calledAtUs = monotonicUs()
@@ -73,7 +75,7 @@ export async function askInTurn(job: Job, locks: Locks, names: readonly HeldLock
   await job.mark('asking')
   while (!job.hasReached('job-over')) {
     await askAll()
-    await sleep(LOOK_EVERY_MS)
+    await sleep(everyMs)
   }
   await askAll()
 }

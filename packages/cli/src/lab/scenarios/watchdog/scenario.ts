@@ -84,7 +84,7 @@ export const watchdogOn = (ground: Ground, store: WatchedStore): TrialScenario =
     { key: 'heldByTwo', title: 'held by\ntwo at once' },
     { key: 'refusedWrites', title: 'refused\nby store' },
   ],
-  armsAtOnce: 3,
+  armsAtOnce: 4,
   armMsMax: 900_000,
   // Each takes several seconds, however many are held at once.
   plan: (rounds) => ({ rounds: Math.max(2, Math.ceil(rounds * ROUNDS_PER_ROUND)), size: 1 }),
