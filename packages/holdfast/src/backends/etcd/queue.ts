@@ -43,12 +43,12 @@ export class Queue {
     const context = this.#context()
     signal.throwIfAborted()
     for (;;) {
-      const { entry, first } = await stand(context, request)
+      const { entry, older } = await stand(context, request)
       if (signal.aborted) throw signal.reason
-      const isFirst = first?.key.equals(entry.key) === true
+      const isFirst = older === undefined
       if (!isFirst) {
         try {
-          refused(refusal(context, request.lockName, first))
+          refused(refusal(context, request.lockName, older))
         } catch (error) {
           // No lock stands there: nothing will ever end it, so the place is of no use.
           forget(context, entry)

@@ -18,13 +18,13 @@ import type { Range } from './keys.ts'
 const NEVER = '0'
 
 /** `create_revision == 0`: no such key; of a range, no key at all. */
-export function isAbsent(range: Readonly<{ key: Buffer; range_end?: Buffer }>): Compare {
-  return {
-    ...range,
-    result: COMPARE_EQUAL,
-    target: COMPARE_CREATE_REVISION,
-    create_revision: NEVER,
-  }
+export function isAbsent({
+  key,
+  range_end,
+}: Readonly<{ key: Buffer; range_end?: Buffer }>): Compare {
+  // Written out, here and below: an object made by spreading takes a microsecond more.
+  const of = { key, result: COMPARE_EQUAL, target: COMPARE_CREATE_REVISION, create_revision: NEVER }
+  return range_end === undefined ? of : { ...of, range_end }
 }
 
 /** The key is the one that was made at that revision, whatever has been written to it since. */
@@ -76,9 +76,8 @@ export function removeRange(key: Buffer, end: Buffer): Operation {
 }
 
 /** The places of a name, the oldest first: who holds it, and who comes next. */
-export function inOrder(range: Range, limit = 0): RangeRequest {
-  const sorted = { ...range, sort_order: SORT_ASCEND, sort_target: SORT_BY_CREATION }
-  return limit > 0 ? { ...sorted, limit } : sorted
+export function inOrder({ key, range_end }: Range, limit = 0): RangeRequest {
+  return { key, range_end, sort_order: SORT_ASCEND, sort_target: SORT_BY_CREATION, limit }
 }
 
 export function look(request: RangeRequest): Operation {
