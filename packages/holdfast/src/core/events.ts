@@ -16,11 +16,13 @@ export type Warning = Readonly<{
     | 'eviction-policy'
     | 'writable-replica'
     | 'token-regression'
+    /** Of a candidate, told once for each campaign: an option beside the leader's. */
+    | 'election-settings'
     /** Of a connection that `connect` opened: what the driver says, once an outage and reason. */
     | 'connection'
   /** What to do about it, one sentence. */
   advice: string
-  /** For the first three: the setting and its value. */
+  /** For the first three and `election-settings`: the setting and its value. */
   option?: string
   value?: unknown
   lockName?: string

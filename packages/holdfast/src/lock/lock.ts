@@ -118,7 +118,7 @@ class Engine<C extends Capabilities> implements Locks<C> {
       turns: new Turns(() => this.#context),
     }
     join(backend, emitter)
-    setInside(this, { seams, options })
+    setInside(this, { seams, options, emitter })
   }
 
   acquire(lockName: string, options?: AcquireOptions): Promise<Lease> {

@@ -56,10 +56,15 @@ it('a challenger with a shorter TTL does not depose a healthy leader', async () 
   const long: ElectionOptions = { ttlMs: 6000, renewEveryMs: 4000 }
   const leader = createElection(leading.locks, NAME, long)
   const term = await led(world.clock, stepsOf(world.clock, leader.campaign()).next())
+  const warnings: unknown[] = []
+  challenging.locks.on('warning', (warning) => warnings.push(warning))
   const short = createElection(challenging.locks, NAME, { ttlMs: 1000 })
   const theirs = stepsOf(world.clock, short.campaign()).next()
   await world.clock.advance(20_000)
   expect([term.isHeld, theirs.state]).toEqual([true, 'pending'])
+  expect(warnings).toMatchObject([
+    { code: 'election-settings', option: 'ttlMs', value: 1000, lockName: NAME },
+  ])
   // Silent from now on: it is the leader's own TTL that must run out, not the challenger's.
   leading.backend.always('renew', lostRequest)
   const renewed = leading.backend.callsOf('renew').at(-1)?.atMs ?? 0
@@ -76,14 +81,20 @@ it('candidates with one and the same value and label are two, and one of them le
     ['node-10', 'node-1'],
   ] as const) {
     const world = openWorld()
+    const warned: unknown[] = []
     const steps = [ours, theirs].map((value) => {
       const options = { ttlMs: 1000, label: value }
-      const election = createElection(world.engine().locks, NAME, options)
+      const { locks } = world.engine()
+      locks.on('warning', ({ code, option, value: said }) => warned.push([code, option, said]))
+      const election = createElection(locks, NAME, options)
       return stepsOf(world.clock, election.campaign({ value }))
     })
     const rounds = steps.map((one) => one.next())
     await world.clock.advance(10_000)
     expect(rounds.map(({ state }) => state)).toEqual(['resolved', 'pending'])
+    // Told to the one that waits, once, and of the very same alone.
+    const options = ours === theirs ? ['label', 'value'] : []
+    expect(warned).toEqual(options.map((option) => ['election-settings', option, ours]))
     const first = given(rounds[0]!)
     steps[0]?.end()
     await world.clock.advance(1300)

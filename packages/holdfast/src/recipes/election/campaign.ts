@@ -20,6 +20,7 @@ import type { Settings } from '../../core/options.ts'
 import type { Seams } from '../../core/seams.ts'
 import { onAbort } from '../../lock/aborts.ts'
 import type { Term } from './contract.ts'
+import type { Doubts } from './doubts.ts'
 import type { Round } from './rounds.ts'
 import type { Sight } from './sight.ts'
 import { type Candidacy, HeldTerm } from './term.ts'
@@ -35,13 +36,21 @@ export class Campaign implements Round<Term> {
   readonly #settings: Settings
   readonly #candidacy: Candidacy
   readonly #sight: Sight
+  readonly #doubts: Doubts
   #term: HeldTerm | null = null
 
-  constructor(electionName: string, settings: Settings, candidacy: Candidacy, sight: Sight) {
+  constructor(
+    electionName: string,
+    settings: Settings,
+    candidacy: Candidacy,
+    sight: Sight,
+    doubts: Doubts,
+  ) {
     this.#electionName = electionName
     this.#settings = settings
     this.#candidacy = candidacy
     this.#sight = sight
+    this.#doubts = doubts
   }
 
   async next(ended: AbortSignal): Promise<{ readonly value: Term } | null> {
@@ -83,12 +92,15 @@ export class Campaign implements Round<Term> {
     const { locks } = this.#candidacy
     if (signal.aborted) return null
     let lease: Lease
+    const unlisten = this.#doubts.listen(this.#term?.fencingToken ?? null)
     try {
       const waiting = { ...this.#settings, waitMs: Number.POSITIVE_INFINITY, signal }
       lease = await locks.acquire(this.#electionName, waiting)
     } catch (error) {
       if (signal.aborted) return null
       throw error
+    } finally {
+      unlisten()
     }
     if (signal.aborted) {
       // C2.

@@ -22,6 +22,7 @@ import {
 import { type Inside, insideOf } from '../../lock/inside.ts'
 import { Campaign } from './campaign.ts'
 import type { Election, ElectionOptions, Leadership, Term } from './contract.ts'
+import { Doubts } from './doubts.ts'
 import { Observation } from './observation.ts'
 import { Rounds } from './rounds.ts'
 import { Sight } from './sight.ts'
@@ -73,19 +74,21 @@ class LockElection implements Election {
   readonly #locks: Locks
   readonly #name: string
   readonly #seams: Inside['seams']
+  readonly #emitter: Inside['emitter']
   readonly #settings: Settings
   readonly #drainMs: number
 
   constructor(
     locks: Locks,
     electionName: string,
-    { seams }: Inside,
+    { seams, emitter }: Inside,
     settings: Settings,
     drainMs: number,
   ) {
     this.#locks = locks
     this.#name = electionName
     this.#seams = seams
+    this.#emitter = emitter
     this.#settings = settings
     this.#drainMs = drainMs
   }
@@ -104,10 +107,11 @@ class LockElection implements Election {
       signal,
     }
     const settings = { ...this.#settings, value }
-    return {
-      [Symbol.asyncIterator]: () =>
-        new Rounds(new Campaign(this.#name, settings, candidacy, this.#sight())),
+    const begin = (): Campaign => {
+      const doubts = new Doubts(this.#locks, this.#name, settings, this.#emitter)
+      return new Campaign(this.#name, settings, candidacy, this.#sight(), doubts)
     }
+    return { [Symbol.asyncIterator]: () => new Rounds(begin()) }
   }
 
   leader(): Promise<Leadership | null> {
