@@ -1,9 +1,9 @@
 /**
- * Runs one example of this folder: `node examples/run.mjs quick-start`.
+ * Runs one example of this folder: `node examples/run.mjs quick-start`; without a name it lists them.
  *
  * It sets up what is missing (packages, servers, build), compiles the examples into `dist`, and starts
- * the servers that the example needs and that REDIS_URL, REDIS_CLUSTER, ETCD_ENDPOINTS or PGHOST does not
- * name: private ones, on free ports of 127.0.0.1, which end with it. Exit code: the example's own; 2 wrong usage;
+ * the servers that the example needs and that REDIS_URL, REDIS_CLUSTER, REDLOCK_URL, ETCD_ENDPOINTS or PGHOST
+ * does not name: private ones, on free ports of 127.0.0.1, which end with it. Exit code: the example's own; 2 wrong usage;
  * 3 a server is missing.
  */
 import { readdirSync, readFileSync } from 'node:fs'
@@ -16,13 +16,32 @@ const HERE = dirname(fileURLToPath(import.meta.url))
 const TSC = join(HERE, '../node_modules/typescript/bin/tsc')
 
 const [name = '', ...rest] = process.argv.slice(2)
-const names = readdirSync(HERE).flatMap((file) => /^(.+)\.ts$/.exec(file)?.[1] ?? [])
+const names = readdirSync(HERE)
+  .flatMap((file) => /^(.+)\.ts$/.exec(file)?.[1] ?? [])
+  .sort()
 
-if (!names.includes(name) || rest.length > 0) {
-  process.stderr.write(`usage: node examples/run.mjs ${names.join('|')}\n`)
+if (name === '') {
+  const width = Math.max(...names.map(({ length }) => length))
+  const lines = names.map((one) => `  ${one.padEnd(width)}  ${aboutOf(one)}`)
+  process.stdout.write(['usage: node examples/run.mjs NAME', '', ...lines, ''].join('\n'))
+} else if (!names.includes(name) || rest.length > 0) {
+  const wrong =
+    rest.length > 0 ? `one name, not ${rest.length + 1}` : `there is no example "${name}"`
+  process.stderr.write(`${wrong}; node examples/run.mjs lists them\n`)
   process.exitCode = 2
 } else {
   process.exitCode = (await setUp(['build'])) || (await run([TSC, '-p', HERE])) || (await example())
+}
+
+/** The first words of its header. */
+function aboutOf(example) {
+  const text = readFileSync(join(HERE, `${example}.ts`), 'utf8')
+  const [, header = ''] = /^\/\*\*(.*?)\*\//s.exec(text) ?? []
+  const [about = ''] = header
+    .replaceAll(/\s*\n \*\s?/g, ' ')
+    .trim()
+    .split(/\.(?: |$)|:(?= )/)
+  return about.trim()
 }
 
 async function example() {
@@ -44,6 +63,11 @@ async function example() {
       servers.push(cluster)
       env.REDIS_CLUSTER = cluster.nodes.map(({ port }) => `127.0.0.1:${port}`).join()
     }
+    if (/REDLOCK_URL/.test(text) && !env.REDLOCK_URL) {
+      const nodes = await Promise.all([startRedis(), startRedis(), startRedis()])
+      servers.push(...nodes)
+      env.REDLOCK_URL = `redlock://${nodes.map(({ port }) => `127.0.0.1:${port}`).join()}`
+    }
     if (/ETCD_ENDPOINTS/.test(text) && !env.ETCD_ENDPOINTS) {
       const etcd = await startEtcd()
       servers.push(etcd)
@@ -59,7 +83,7 @@ async function example() {
   } catch (error) {
     if (error.name !== 'MissingServerError') throw error
     process.stderr.write(
-      `${error.message}, or set REDIS_URL, ETCD_ENDPOINTS and PGHOST to servers of yours\n`,
+      `${error.message}, or set REDIS_URL, REDLOCK_URL, ETCD_ENDPOINTS and PGHOST to servers of yours\n`,
     )
     return 3
   } finally {

@@ -1,4 +1,5 @@
 /** Tests of an application: the real engine without a server, and a loss at the push of a button. */
+// #region testing
 import { equal, rejects } from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Locks } from 'holdfast'
@@ -9,7 +10,6 @@ async function report(locks: Locks, write: (signal: AbortSignal) => Promise<void
   return locks.using('report:daily', { waitMs: 0 }, (lease) => write(lease.signal))
 }
 
-// #region testing
 test('the report is left to whoever writes it already', async () => {
   const locks = fakeLocks()
   await locks.acquire('report:daily')

@@ -1,8 +1,10 @@
 import { execFile } from 'node:child_process'
+import { readdirSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 
 const RUN = fileURLToPath(new URL('../../examples/run.mjs', import.meta.url))
+const FOLDER = fileURLToPath(new URL('../../examples', import.meta.url))
 const RUN_MS_MAX = 50_000
 
 /** Never rejects: the exit code is what is looked at. */
@@ -21,10 +23,21 @@ test('an example runs by its name, and needs no server if it uses none', async (
   expect(stdout).toMatch(/^held report:daily for \d+ ms at least\n$/)
 })
 
-test('an unknown name is answered with the names that there are', async () => {
-  for (const args of [[], ['no-such'], ['first-lock', 'more']]) {
-    const { code, stderr } = await runExample(...args)
-    expect(code).toBe(2)
-    expect(stderr).toMatch(/^usage: node examples\/run\.mjs .*\bfirst-lock\|.*\bquick-start\b/)
-  }
+test('without a name all are listed, each with what it shows', async () => {
+  const { code, stdout } = await runExample()
+  expect(code).toBe(0)
+  const names = readdirSync(FOLDER).flatMap((file) => /^(.+)\.ts$/.exec(file)?.[1] ?? [])
+  const listed = stdout
+    .split('\n')
+    .flatMap((line) => /^ {2}(\S+) {2,}(\S.{5,})$/.exec(line)?.[1] ?? [])
+  expect(listed).toEqual(names.sort())
+})
+
+test.each([
+  [['no-such'], 'there is no example "no-such"'],
+  [['first-lock', 'more'], 'one name, not 2'],
+])('%j is answered with what is wrong, and where the names are', async (args, wrong) => {
+  const { code, stderr } = await runExample(...args)
+  expect(code).toBe(2)
+  expect(stderr).toBe(`${wrong}; node examples/run.mjs lists them\n`)
 })

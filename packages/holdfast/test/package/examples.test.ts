@@ -62,6 +62,7 @@ const PRINTS: Readonly<Record<string, readonly RegExp[]>> = {
     /^using rejected: LEASE_LOST$/,
     /^\{ acquired: 2, refused: 1, released: 1, lost: 1 \}$/,
   ],
+  election: [/^process \d+ leads in term \d{16}$/],
   elections: [
     /^instance a leads$/,
     /^instance a leads in term \d{16}$/,
@@ -100,7 +101,7 @@ const PRINTS: Readonly<Record<string, readonly RegExp[]>> = {
   clients: [/^held, token \d{16}$/, /^held, token \d{16}$/],
 }
 /** What a test runner prints is its own affair. */
-const OTHERS = ['cluster', 'etcd', 'shutdown', 'testing']
+const OTHERS = ['cluster', 'etcd', 'redlock', 'shutdown', 'testing']
 
 const RUN_MS_MAX = 60_000
 
@@ -195,7 +196,7 @@ describe.skipIf(whyNot !== null)('on real servers', () => {
   it.for(Object.entries(PRINTS))(
     '%s prints what it should, and ends',
     async ([name, wanted], { skip }) => {
-      const lack = /^(?:sqlite.*|connect)$/.test(name) ? await whyNoSqlite(folder) : null
+      const lack = /^(?:sqlite.*|connect|election)$/.test(name) ? await whyNoSqlite(folder) : null
       if (lack !== null) skip(`better-sqlite3 does not load: ${lack}`)
       await inspector.flushall()
       const { output, ended } = start(name)
@@ -232,6 +233,18 @@ describe.skipIf(whyNot !== null)('on real servers', () => {
       )
     } finally {
       await etcd.stop()
+    }
+  })
+
+  it('redlock prints what it should, and ends', async () => {
+    const nodes = await Promise.all([startRedis(), startRedis(), startRedis()])
+    try {
+      const hosts = nodes.map(({ port }) => `127.0.0.1:${port}`).join()
+      const { output, ended } = start('redlock', { REDLOCK_URL: `redlock://${hosts}` })
+      expect({ code: await ended, errors: output.errors }).toEqual({ code: 0, errors: '' })
+      expect(output.text).toMatch(/^held, token \d{16}\n$/)
+    } finally {
+      await Promise.all(nodes.map((node) => node.stop()))
     }
   })
 
