@@ -73,7 +73,7 @@ export const scenario: TrialScenario = {
     { key: 'heldByTwo', title: 'held by\ntwo at once' },
     { key: 'refusedLate', title: 'late write\nrefused' },
   ],
-  armsAtOnce: 3,
+  armsAtOnce: 5,
   armMsMax: 600_000,
   // Each pass takes several seconds, however many locks there are.
   plan: (rounds) => ({ rounds: Math.max(2, Math.ceil(rounds * ROUNDS_PER_ROUND)), size: 1 }),
