@@ -163,12 +163,17 @@ export interface Backend<C extends Capabilities = Capabilities> {
    * Granted, or rejects as `tryAcquire` does, or with the reason of `signal`; the engine then cancels the
    * owner. `timeoutMs` bounds each request, not the wait.
    *
-   * @param refused Called when somebody else has the name, at least once before a wait.
+   * @param refused Called when somebody else has the name: at least once before a wait, and again after
+   *   each look at the store while it waits, 1.25 s apart at most.
+   * @param unanswered Called when the store has not answered those looks, with why. The next call of
+   *   `refused` takes it back. A wait that times out in between rejects with that error, so it must be
+   *   an `OutcomeUnknownError` where a place may be left behind.
    */
   acquireInTurn?(
     request: AcquireRequest,
     signal: AbortSignal,
     refused: (refusal: Extract<AcquireResult, { kind: 'held' }>) => void,
+    unanswered?: (error: unknown) => void,
   ): Promise<AcquireResult>
   /** Resolves when asking again is worth while: a hint. Rejects or resolves on abort. */
   wakeUp?(lockName: string, signal: AbortSignal): Promise<void>

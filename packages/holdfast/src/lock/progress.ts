@@ -19,6 +19,17 @@ export class Progress {
     return this.#token === null ? null : this.#seenMs - this.#sinceMs
   }
 
+  /**
+   * For the error of a wait that is over.
+   *
+   * @param before How many hand-overs were seen before that wait.
+   */
+  told(before = 0): { handOvers: number | null; heldForMs: number | null } {
+    const { heldForMs } = this
+    const seen = this.#handOvers - before
+    return { handOvers: heldForMs === null && seen === 0 ? null : seen, heldForMs }
+  }
+
   /** @param token Of the holder found; null: a holder without one, or nobody says. */
   note(token: bigint | null, nowMs: number): void {
     this.#seenMs = nowMs

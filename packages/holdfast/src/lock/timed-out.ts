@@ -19,13 +19,9 @@ export function timedOut(context: Context, line: Line | null, contender: Contend
   if (local?.isHeld) line.progress.note(local.fencingToken, nowMs)
   const { progress, refusal } = line
   const ours = local ? holderInfo(context, local.settings) : null
-  const { heldForMs } = progress
-  const seen = progress.handOvers - contender.handOversBefore
-  const handOvers = heldForMs === null && seen === 0 ? null : seen
   const holder = refusal && !local?.isHeld ? refusal.holder : ours
   return new LockHeldError(lockName, waitedMs, holder, {
     votes: refusal?.votes,
-    handOvers,
-    heldForMs,
+    ...progress.told(contender.handOversBefore),
   })
 }

@@ -5,7 +5,8 @@
  * U1. At most 64 contenders of a process and name stand in the store's queue, the others behind them,
  *     first in, first out: a process with ten thousand callers must not fill the store.
  * U2. A contender settles exactly once, at its own deadline or abort at the latest, whatever the store
- *     does. What it asked for is then cancelled, and cancelled again should a grant arrive late.
+ *     does. What it asked for is then cancelled, and cancelled again should a grant arrive late. That
+ *     the lock is held is said only by a store that answered the last look at the queue.
  * U3. After an error it asks again, under a fresh owner, with delays that double from 50 ms to 2 s.
  *
  * Contenders of stores without a queue wait in wait.ts.
@@ -25,6 +26,7 @@ import { type Asked, accept, ask, handOut, type Refusal } from './attempt.ts'
 import { Chain, type Link } from './chain.ts'
 import type { Context } from './context.ts'
 import type { HeldLease } from './lease.ts'
+import { Progress } from './progress.ts'
 import { asLockError, isBug, isFinal } from './request.ts'
 
 const STANDING_MAX = 64
@@ -50,6 +52,7 @@ interface Turn extends Link<Turn> {
   asked: Asked | null
   controller: AbortController | null
   refusal: Refusal | null
+  readonly progress: Progress
   failure: LockError | null
   failures: number
   deadline: Entry | null
@@ -89,6 +92,7 @@ export class Turns {
         asked: null,
         controller: null,
         refusal: null,
+        progress: new Progress(),
         failure: null,
         failures: 0,
         deadline: null,
@@ -144,15 +148,24 @@ export class Turns {
     const controller = new AbortController()
     turn.asked = asked
     turn.controller = controller
+    let isTold = false
     const refused = (refusal: Refusal): void => {
       if (turn.isSettled || turn.asked !== asked) return
       turn.refusal = refusal
       turn.failure = null
       turn.failures = 0
+      turn.progress.note(refusal.fencingToken ?? null, seams.nowMs())
+      if (isTold) return
+      isTold = true
       emitter.emit('refused', { lockName, waitedMs: seams.nowMs() - startedAtMs })
     }
+    const unanswered = (error: unknown): void => {
+      if (turn.isSettled || turn.asked !== asked) return
+      turn.failure = asLockError(error, 'acquire')
+      turn.refusal = null
+    }
     const standing = async (): Promise<AcquireResult> =>
-      backend.acquireInTurn?.(asked.request, controller.signal, refused) ??
+      backend.acquireInTurn?.(asked.request, controller.signal, refused, unanswered) ??
       Promise.reject(new TypeError('the backend has no acquireInTurn'))
     started(standing).then(
       (result) => this.#onResult(turn, asked, result),
@@ -255,10 +268,10 @@ export class Turns {
   }
 
   /** What stood in the way is told by the last answer. */
-  #timedOut({ failure, refusal, lockName, startedAtMs, settings }: Turn): LockError {
+  #timedOut({ failure, refusal, progress, lockName, startedAtMs, settings }: Turn): LockError {
     if (failure) return failure
     const waitedMs = this.#context().seams.nowMs() - startedAtMs
-    if (refusal) return new LockHeldError(lockName, waitedMs, refusal.holder)
+    if (refusal) return new LockHeldError(lockName, waitedMs, refusal.holder, progress.told())
     // Never "unavailable": silence does not mean that nobody holds it.
     return new OutcomeUnknownError(`no answer within ${settings.waitMs} ms`)
   }

@@ -119,9 +119,10 @@ class EtcdBackend implements Backend {
     request: AcquireRequest,
     signal: AbortSignal,
     refused: (held: Extract<AcquireResult, { kind: 'held' }>) => void,
+    unanswered?: (error: unknown) => void,
   ): Promise<AcquireResult> {
     if (this.#source === '') await this.#open()
-    return this.#queue.acquire(this.#own(request), signal, refused)
+    return this.#queue.acquire(this.#own(request), signal, { refused, unanswered })
   }
 
   async wakeUp(lockName: string, signal: AbortSignal): Promise<void> {

@@ -17,15 +17,28 @@
  * requests for each section, and less than half the rate. So does the Go package.
  */
 import type { Stream } from '../../clients/etcd/member.ts'
-import { EVENT_DELETE, type WatchEvent, type WatchResponse } from '../../clients/etcd/messages.ts'
+import {
+  EVENT_DELETE,
+  type KeyValue,
+  type WatchEvent,
+  type WatchResponse,
+} from '../../clients/etcd/messages.ts'
 import type { Context } from './context.ts'
 import type { Entry } from './entries.ts'
 import { inOrder } from './transactions.ts'
 
-/** Told once: it is the first, or its place is gone. */
-export type Told = (what: 'first' | 'vanished') => void
+export interface Told {
+  /** Once: it is the first, or its place is gone. */
+  ended(what: 'first' | 'vanished'): void
+  /** After each look: who is the first instead. */
+  seen(first: KeyValue): void
+  /** etcd has answered no look for a while, and does not answer now. */
+  unanswered(error: unknown): void
+}
 
 const POLL_MS = 1000
+/** Longer than from one look to the next. An answered look counts alone: a member that is cut off sends events. */
+const SILENT_MS = 1500
 /** A name for which nobody waits is not watched longer. */
 const LINGER_MS = 1000
 const REOPEN_MS = 100
@@ -50,6 +63,8 @@ export class NameWatch {
   #cancelTimer: (() => void) | null = null
   #isPolling = false
   #polledAtMs = Number.NEGATIVE_INFINITY
+  /** When etcd last answered a look, or made a place of ours. */
+  #answeredAtMs = 0
 
   constructor(context: Context, lockName: string, onIdle: () => void) {
     this.#context = context
@@ -61,6 +76,7 @@ export class NameWatch {
   wait(entry: Entry, told: Told): () => void {
     const id = idOf(entry.key)
     this.#waiting.set(id, { entry, told })
+    this.#answeredAtMs = this.#context.seams().nowMs()
     this.#start()
     this.#check(id)
     this.#tellFirst()
@@ -113,8 +129,10 @@ export class NameWatch {
       (response) => {
         if (epoch === this.#epoch) this.#onResponse(response)
       },
-      () => {
-        if (epoch === this.#epoch) this.#reopen()
+      (error) => {
+        if (epoch !== this.#epoch) return
+        this.#tellUnanswered(error)
+        this.#reopen()
       },
     )
   }
@@ -156,6 +174,7 @@ export class NameWatch {
     try {
       const { kvs = [], header } = await client.read('Range', request, POLL_MS, 'a look at a queue')
       if (epoch !== this.#epoch) return
+      this.#answeredAtMs = this.#context.seams().nowMs()
       this.#places = new Map(kvs.map(({ key, create_revision }) => [idOf(key), create_revision]))
       this.#revision = BigInt(header?.revision ?? 0)
       this.#apply(this.#early)
@@ -163,9 +182,11 @@ export class NameWatch {
       for (const id of [...this.#waiting.keys()]) this.#check(id)
       if (this.#places?.size === 0) this.#tellChanged()
       this.#tellFirst()
-    } catch {
+    } catch (error) {
       // Asked again, of another member perhaps.
-      if (epoch === this.#epoch) this.#reopen()
+      if (epoch !== this.#epoch) return
+      this.#tellUnanswered(error)
+      this.#reopen()
     }
   }
 
@@ -207,7 +228,7 @@ export class NameWatch {
     const waiting = this.#waiting.get(id)
     if (!waiting) return
     this.#waiting.delete(id)
-    waiting.told('vanished')
+    waiting.told.ended('vanished')
   }
 
   #tellFirst(): void {
@@ -220,7 +241,19 @@ export class NameWatch {
     // W2: a place of before, of the same owner, was another place.
     if (!waiting || waiting.entry.createRevision.toString() !== createRevision) return
     this.#waiting.delete(id)
-    waiting.told('first')
+    waiting.told.ended('first')
+  }
+
+  /** Those whose places are not newer than the look. */
+  #tellSeen(first: KeyValue, revision: bigint): void {
+    for (const { entry, told } of [...this.#waiting.values()]) {
+      if (entry.createRevision <= revision) told.seen(first)
+    }
+  }
+
+  #tellUnanswered(error: unknown): void {
+    if (this.#context.seams().nowMs() - this.#answeredAtMs < SILENT_MS) return
+    for (const { told } of [...this.#waiting.values()]) told.unanswered(error)
   }
 
   #tellChanged(): void {
@@ -242,19 +275,22 @@ export class NameWatch {
     const epoch = this.#epoch
     this.#isPolling = true
     this.#polledAtMs = seams().nowMs()
-    const request = { ...inOrder(keys.rangeOf(this.#lockName), 1), keys_only: true }
+    const request = inOrder(keys.rangeOf(this.#lockName), 1)
     try {
-      const { kvs = [] } = await client.read('Range', request, POLL_MS, 'a look at a queue')
+      const { kvs = [], header } = await client.read('Range', request, POLL_MS, 'a look at a queue')
       this.#isPolling = false
+      this.#answeredAtMs = seams().nowMs()
       if (epoch !== this.#epoch) return
       const [first] = kvs
       const [known] = this.#head() ?? []
       const isBehind = this.#places === null || known !== (first && idOf(first.key))
       this.#lags = isBehind ? this.#lags + 1 : 0
       if (first) this.#tellIfFirst(idOf(first.key), first.create_revision)
+      if (first) this.#tellSeen(first, BigInt(header?.revision ?? 0))
       if (this.#endpoint !== client.endpoint || this.#lags >= LAGS_MAX) this.#reopen()
-    } catch {
+    } catch (error) {
       this.#isPolling = false
+      this.#tellUnanswered(error)
       if (epoch === this.#epoch && this.#endpoint !== client.endpoint) this.#reopen()
     }
     this.#planPoll()

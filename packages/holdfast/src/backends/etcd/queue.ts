@@ -18,7 +18,11 @@ import type { Entry } from './entries.ts'
 import { NameWatch } from './name-watch.ts'
 import { ageMsOf, type Session } from './sessions.ts'
 
-type Refused = (held: Extract<AcquireResult, { kind: 'held' }>) => void
+/** Whom the engine lets know what is seen while a contender waits. */
+interface Told {
+  readonly refused: (held: Extract<AcquireResult, { kind: 'held' }>) => void
+  readonly unanswered: ((error: unknown) => void) | undefined
+}
 
 const KEEP_SHARE = 1 / 3
 const KEEP_AGAIN_SHARE = 1 / 10
@@ -35,11 +39,7 @@ export class Queue {
     this.#context = context
   }
 
-  async acquire(
-    request: AcquireRequest,
-    signal: AbortSignal,
-    refused: Refused,
-  ): Promise<AcquireResult> {
+  async acquire(request: AcquireRequest, signal: AbortSignal, told: Told): Promise<AcquireResult> {
     const context = this.#context()
     signal.throwIfAborted()
     for (;;) {
@@ -48,14 +48,14 @@ export class Queue {
       const isFirst = older === undefined
       if (!isFirst) {
         try {
-          refused(refusal(context, request.lockName, older))
+          told.refused(refusal(context, request.lockName, older))
         } catch (error) {
           // No lock stands there: nothing will ever end it, so the place is of no use.
           forget(context, entry)
           throw error
         }
       }
-      const isOurs = isFirst || (await this.#turn(entry, signal))
+      const isOurs = isFirst || (await this.#turn(entry, signal, told))
       if (isOurs && (await this.#isProven(entry).catch(unproven))) {
         if (signal.aborted) throw signal.reason
         return { kind: 'granted', grant: context.entries.granted(entry) }
@@ -90,7 +90,9 @@ export class Queue {
   }
 
   /** False: its place vanished. Rejects on abort. */
-  #turn(entry: Entry, signal: AbortSignal): Promise<boolean> {
+  #turn(entry: Entry, signal: AbortSignal, told: Told): Promise<boolean> {
+    const context = this.#context()
+    const { lockName } = entry.request
     return new Promise((resolve, reject) => {
       entry.state = 'waiting'
       let leave = (): void => undefined
@@ -110,9 +112,21 @@ export class Queue {
       }
       signal.addEventListener('abort', onAbort, { once: true })
       this.#keep(entry.session)
-      leave = this.#watch(entry.request.lockName).wait(entry, (what) => {
-        end()
-        resolve(what === 'first')
+      leave = this.#watch(lockName).wait(entry, {
+        ended(what) {
+          end()
+          resolve(what === 'first')
+        },
+        seen(first) {
+          try {
+            told.refused(refusal(context, lockName, first, 0))
+          } catch (error) {
+            end()
+            forget(context, entry)
+            reject(error)
+          }
+        },
+        unanswered: (cause) => told.unanswered?.(unseen(cause)),
       })
     })
   }
@@ -168,6 +182,13 @@ export class Queue {
       return session.ttlMs * KEEP_AGAIN_SHARE
     }
   }
+}
+
+/** As with `unproven`, the place stands there. */
+function unseen(cause: unknown): OutcomeUnknownError {
+  return new OutcomeUnknownError('etcd does not answer, and a place was left in its queue', {
+    cause,
+  })
 }
 
 /** Not "unavailable", which says that nothing was done: the place stands there, and must be undone. */

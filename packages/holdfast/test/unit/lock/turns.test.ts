@@ -19,6 +19,7 @@ type Turn = (
   request: AcquireRequest,
   signal: AbortSignal,
   refused: Refused,
+  unanswered?: (error: unknown) => void,
 ) => Promise<AcquireResult>
 
 interface World {
@@ -55,9 +56,9 @@ function open(instead?: (turn: Turn, clock: VirtualClock) => Turn): World {
     }
   }
   const own: Partial<Backend> = {
-    acquireInTurn: (request, signal, refused) => {
+    acquireInTurn: (request, signal, refused, unanswered) => {
       asked.push(request.owner)
-      return (instead?.(turn, clock) ?? turn)(request, signal, refused)
+      return (instead?.(turn, clock) ?? turn)(request, signal, refused, unanswered)
     },
     cancel: (lockName, owner) => {
       cancelled.push(owner)
@@ -99,6 +100,30 @@ describe('contenders on a store with a queue of its own', () => {
     await Promise.all([lease.release(), clock.advance(5000), Promise.all(all)])
     expect(order).toEqual(all.map((_, index) => index))
     expect(asked).toHaveLength(101)
+  })
+
+  // A refusal of long ago was told as "held for the whole wait", though the store had been silent since.
+  it('are told of a silent store until it answers again, and of one refusal for each place', async () => {
+    const lost = new OutcomeUnknownError('nobody answers')
+    const { clock, locks } = open((_, at) => (_request, signal, refused, unanswered) => {
+      const look = (fencingToken: bigint) => (): void =>
+        refused({ kind: 'held', retryAfterMs: null, holder: null, fencingToken })
+      look(1n)()
+      at.after(1000, look(1n))
+      at.after(1500, () => unanswered?.(lost))
+      at.after(3000, look(2n))
+      return new Promise((_resolve, reject) => {
+        signal.addEventListener('abort', () => reject(signal.reason))
+      })
+    })
+    const refusals: string[] = []
+    locks.on('refused', ({ lockName }) => refusals.push(lockName))
+    const ends = [1200, 2000, 4000].map((waitMs) => told(locks.acquire('a', { waitMs })))
+    await clock.advance(5000)
+    expect(await ends[0]).toMatchObject({ code: 'LOCK_HELD', handOvers: 0, heldForMs: 1000 })
+    expect(await ends[1]).toBe(lost)
+    expect(await ends[2]).toMatchObject({ code: 'LOCK_HELD', handOvers: 1, heldForMs: 0 })
+    expect(refusals).toEqual(['a', 'a', 'a'])
   })
 
   // Whoever gave up must not be granted the lock afterwards, with nobody there to release it.
