@@ -99,6 +99,8 @@ it('a waiter whose session ended unseen is not granted by an old event', async (
     return granted
   })
   await until(async () => (await placesOf('unseen')).length === 2, 'it stands in the queue')
+  // It watches the queue, and has read it: without that there would be no event to believe.
+  await sleep(500)
   // Its keep-alives do not arrive, and what etcd says is kept for later.
   proxy.hold('toServer')
   proxy.hold('toClient')
