@@ -43,6 +43,18 @@ describe('the table', () => {
       'broken, "nothing is lost" is true of 2 of 3 rounds; 1 breaches round 1 lost one',
     )
   })
+
+  test('says once why arms were skipped, however many', () => {
+    // Eighteen lines with one reason hid the one arm that was broken.
+    const skipped = (name: string, why: string) =>
+      madeUpArm({ name, verdict: 'skipped', rounds: 0, skipped: why })
+    const arms = [skipped('a', 'too long'), skipped('b', 'no gcc'), skipped('c', 'too long')]
+    const lines = tableReport(madeUpResult({ arms }), METRICS).split('\n')
+    expect(lines.filter((line) => line.includes('skipped,'))).toEqual([
+      'a; c: skipped, too long',
+      'b: skipped, no gcc',
+    ])
+  })
 })
 
 describe('the JSON', () => {

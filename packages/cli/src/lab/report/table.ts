@@ -21,6 +21,7 @@ export function tableReport(
     `${result.name} ${result.verdict}; ${lanes} at once${timingText(result.arms)}`,
     ...redrawnLines(result.arms),
     ...result.arms.flatMap(({ name, bars = [] }) => bars.map((bar) => `${name}: ${barText(bar)}`)),
+    ...skippedLines(result.arms),
     ...result.arms.flatMap((arm) => remarks(arm, result.rounds)),
     // The whole of it is on stderr.
     ...result.errors.map((error) => `ended before its time: ${error.split('\n')[0]}`),
@@ -93,9 +94,19 @@ function redrawnLines(arms: readonly ArmResult[]): string[] {
   return [`drawn again because the fault did not happen as planned: ${list}`]
 }
 
+/** One for each reason, which is often the same for many. */
+function skippedLines(arms: readonly ArmResult[]): string[] {
+  const byReason = new Map<string, string[]>()
+  for (const { name, skipped } of arms) {
+    if (skipped !== undefined) byReason.set(skipped, [...(byReason.get(skipped) ?? []), name])
+  }
+  return [...byReason].map(([reason, names]) => `${names.join('; ')}: skipped, ${reason}`)
+}
+
 function remarks(arm: ArmResult, roundsWanted: number): string[] {
   const lines: string[] = []
-  if (arm.verdict !== 'holds') lines.push(`${arm.name}: ${whyNot(arm, roundsWanted)}`)
+  if (arm.verdict !== 'holds' && arm.skipped === undefined)
+    lines.push(`${arm.name}: ${whyNot(arm, roundsWanted)}`)
   for (const text of [...arm.breaches, ...arm.problems].slice(0, REMARKS_MAX)) {
     lines.push(`  ${text}`)
   }
@@ -106,7 +117,6 @@ function remarks(arm: ArmResult, roundsWanted: number): string[] {
 
 function whyNot(arm: ArmResult, roundsWanted: number): string {
   const claim = `"${arm.claim}"`
-  if (arm.skipped !== undefined) return `skipped, ${arm.skipped}`
   if (arm.problems.length > 0) return 'void, the history does not fit together'
   if (arm.verdict === 'broken') {
     const outside = arm.breaches.length > 0 ? `; ${arm.breaches.length} breaches` : ''
