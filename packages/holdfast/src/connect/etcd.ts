@@ -3,11 +3,12 @@ import { etcdBackend } from '../backends/etcd/etcd-backend.ts'
 import { type EtcdOptions, readEtcdOptions } from '../backends/etcd/options.ts'
 import type { EtcdTls } from '../clients/etcd/target.ts'
 import { after, monotonicMs } from '../core/clock.ts'
+import { WITHHELD } from '../core/error-text.ts'
 import { BackendUnavailableError, InvalidArgumentError } from '../core/errors.ts'
 import { type Given, readConnectTimeout, readTls } from './options.ts'
 import { asText, readAuthority } from './redis-target.ts'
 import type { Store } from './store.ts'
-import { readAddresses, shownPath, type UrlParts, WITHHELD } from './url.ts'
+import { readAddresses, shownPath, type UrlParts } from './url.ts'
 
 export interface EtcdTarget {
   readonly options: EtcdOptions

@@ -5,8 +5,8 @@
  * So no error of theirs is passed on. Words of ours stand for it, and the `cause` is a copy with the
  * text and the codes alone; a text that holds a secret is left out as a whole.
  */
+import { WITHHELD } from '../core/error-text.ts'
 import type { UnavailableReason } from '../core/errors.ts'
-import { WITHHELD } from './url.ts'
 
 export interface Reason {
   readonly why: UnavailableReason

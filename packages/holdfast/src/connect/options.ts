@@ -5,11 +5,11 @@ import type { RedisOptions } from '../backends/redis/options.ts'
 import type { RedlockOptions } from '../backends/redlock/options.ts'
 import type { SqliteOptions } from '../backends/sqlite/options.ts'
 import type { Options } from '../core/backend.ts'
+import { WITHHELD } from '../core/error-text.ts'
 import { InvalidArgumentError } from '../core/errors.ts'
 import type { LocksOptions } from '../core/lease.ts'
 import { integer, LOCKS_OPTION_NAMES } from '../core/options.ts'
 import type { DriverName } from './drivers.ts'
-import { WITHHELD } from './url.ts'
 
 /** What a certificate is checked against, as Node's own `tls.connect` names it. */
 export type TlsOptions = Options<{

@@ -1,6 +1,7 @@
 /** What a URL and options say of a Redis: where it is, who we are there, and what locks are kept. */
 import type { RedisOptions } from '../backends/redis/options.ts'
 import { readRedisOptions } from '../backends/redis/options.ts'
+import { WITHHELD } from '../core/error-text.ts'
 import { InvalidArgumentError } from '../core/errors.ts'
 import { type Given, readConnectTimeout, readTls, secretText } from './options.ts'
 import {
@@ -10,7 +11,6 @@ import {
   readAddresses,
   readCredentials,
   type UrlParts,
-  WITHHELD,
 } from './url.ts'
 
 /** A connection, whatever is done with it. */

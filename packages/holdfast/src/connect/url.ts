@@ -6,13 +6,11 @@
  * which a password cannot stand, wherever the writer forgot to encode it.
  */
 import { isIPv6 } from 'node:net'
+import { kindOf, WITHHELD } from '../core/error-text.ts'
 import { InvalidArgumentError } from '../core/errors.ts'
 
 const URL_LENGTH_MAX = 4096
 const HOSTS_MAX = 64
-
-/** Stands for what may be a secret, in messages and in the fields of errors. */
-export const WITHHELD = '(withheld)'
 
 export interface UrlParts {
   /** Lower case, without the colon. */
@@ -43,7 +41,7 @@ export interface Credentials {
 export function splitUrl(url: unknown, schemes: readonly string[]): UrlParts {
   const known = schemes.map((one) => `${one}:`).join(', ')
   if (typeof url !== 'string') {
-    throw new InvalidArgumentError('url', typeof url, `text that begins with ${known}`)
+    throw new InvalidArgumentError('url', kindOf(url), `text that begins with ${known}`)
   }
   const isPlain = url.length <= URL_LENGTH_MAX && url.isWellFormed()
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for.

@@ -4,7 +4,7 @@
  * docs/errors.md.
  */
 import type { HolderInfo } from './backend.ts'
-import { plain, shown } from './error-text.ts'
+import { harmless, harmlessName, plain, shown } from './error-text.ts'
 
 /** Stable; what each means, and whether something may have been applied, is in docs/errors.md. */
 export type LockErrorCode =
@@ -363,7 +363,12 @@ export class ClosedError extends LockError<'CLOSED'> {
   }
 }
 
-/** A caller's mistake, found before anything was sent. Never retried. */
+/**
+ * A caller's mistake, found before anything was sent. Never retried.
+ *
+ * No password is in it: `value` and `option` are `(withheld)` where a text may be a URL with one, or
+ * where the option is not known, and of an object `value` has the class alone.
+ */
 export class InvalidArgumentError extends LockError<'INVALID_ARGUMENT'> {
   static {
     brand(InvalidArgumentError, 'InvalidArgumentError', 'INVALID_ARGUMENT')
@@ -375,9 +380,10 @@ export class InvalidArgumentError extends LockError<'INVALID_ARGUMENT'> {
   readonly allowed: string
 
   constructor(option: string, value: unknown, allowed: string) {
-    super(`${option} is ${shown(value)}, allowed: ${allowed}`)
-    this.option = option
-    this.value = value
+    const name = harmlessName(option)
+    super(`${name} is ${shown(value)}, allowed: ${allowed}`)
+    this.option = name
+    this.value = harmless(value)
     this.allowed = allowed
   }
 }

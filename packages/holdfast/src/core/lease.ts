@@ -65,12 +65,13 @@ export type LeaseOptions = Options<{
   ttlMs: number
   /**
    * The signal fires this long after the last successful renewal was sent. At most, and by
-   * default, `ttlMs` less drift allowance and margin.
+   * default, `ttlMs` less drift allowance and margin; at least 2, and above `1.2 * renewEveryMs`.
    */
   renewDeadlineMs: number
   /**
-   * A third of `ttlMs`, jittered: two failed renewals still leave one. 1 to `ttlMs`, and refused
-   * unless `renewDeadlineMs > 1.2 * renewEveryMs`.
+   * A third of `ttlMs`, jittered: two failed renewals still leave one. At most half of
+   * `renewDeadlineMs`, both rounded down, so that a shorter deadline alone leaves a second try. 1 to
+   * `ttlMs`, and refused unless `renewDeadlineMs > 1.2 * renewEveryMs`.
    */
   renewEveryMs: number
   /** True: the watchdog renews until released, lost or `maxHoldMs`. */

@@ -6,6 +6,7 @@
  */
 import type { RevokeOptions } from './backend.ts'
 import type { Capabilities } from './capabilities.ts'
+import { WITHHELD } from './error-text.ts'
 import { InvalidArgumentError } from './errors.ts'
 import type { AcquireOptions, LocksOptions } from './lease.ts'
 import type { Clock } from './seams.ts'
@@ -27,6 +28,8 @@ const LIST_LIMIT_MAX = 1_000_000
 const REASON_BYTES_MAX = 256
 /** A renewal that comes later than this after the one before leaves no time for a second try. */
 const RENEW_DEADLINE_RATIO = 1.2
+/** The least that is above that ratio with a pace of 1 ms. */
+const RENEW_DEADLINE_MS_MIN = 2
 
 /**
  * Helper keys have it between prefix and name. Refused anywhere in a name, not only at its beginning:
@@ -119,7 +122,6 @@ export class OptionReader {
       if (OPTION_NAMES.has(name)) continue
       throw unknownName(
         name,
-        value,
         [...OPTION_NAMES, ...more].filter((one) => !(one in refused)),
       )
     }
@@ -133,7 +135,12 @@ export class OptionReader {
     const ttlMs = this.#readTtl(or(given('ttlMs'), TTL_MS_DEFAULT), lockDelayMs)
     return {
       ttlMs,
-      ...readTiming(ttlMs, given('renewDeadlineMs'), given('renewEveryMs')),
+      ...readTiming(
+        ttlMs,
+        given('renewDeadlineMs'),
+        given('renewEveryMs'),
+        own.renewEveryMs === undefined && own.renewDeadlineMs !== undefined,
+      ),
       renew: bool('renew', or(given('renew'), true)),
       minHoldMs: this.#readMinHold(or(given('minHoldMs'), 0)),
       maxHoldMs: readMaxHold(or(given('maxHoldMs'), Number.POSITIVE_INFINITY), ttlMs),
@@ -175,13 +182,20 @@ function readTiming(
   ttlMs: number,
   renewDeadline: number | undefined,
   renewEvery: number | undefined,
+  isDeadlineAlone: boolean,
 ): Pick<Settings, 'renewDeadlineMs' | 'renewEveryMs'> {
   const life = lifeMs(ttlMs)
   const given = renewDeadline === undefined ? life : renewDeadline
-  const renewDeadlineMs = integer('renewDeadlineMs', given, 1, life)
+  const renewDeadlineMs = integer('renewDeadlineMs', given, RENEW_DEADLINE_MS_MIN, life)
   const every = renewEvery === undefined ? defaultEvery(ttlMs, renewDeadlineMs) : renewEvery
   integer('renewEveryMs', every, 1, ttlMs)
   if (renewDeadlineMs <= RENEW_DEADLINE_RATIO * every) {
+    if (isDeadlineAlone) {
+      // The pace is of `createLocks`: what this call has to correct is the deadline.
+      const min = Math.floor(RENEW_DEADLINE_RATIO * every) + 1
+      const allowed = `an integer from ${min} to ${life}, here with renewEveryMs ${every}`
+      throw new InvalidArgumentError('renewDeadlineMs', renewDeadlineMs, allowed)
+    }
     throw new InvalidArgumentError(
       'renewEveryMs',
       every,
@@ -209,10 +223,13 @@ function readMaxHold(maxHoldMs: number, ttlMs: number): number {
   return maxHoldMs
 }
 
-/** "One of a, b" would read as if the value could be one of them. */
-function unknownName(name: string, value: unknown, known: readonly string[]): InvalidArgumentError {
+/**
+ * "One of a, b" would read as if the value could be one of them. The value is not repeated: it may be
+ * a password under a wrong name.
+ */
+function unknownName(name: string, known: readonly string[]): InvalidArgumentError {
   const allowed = `no option of that name; the options are ${known.join(', ')}`
-  return new InvalidArgumentError(name, value, allowed)
+  return new InvalidArgumentError(name, WITHHELD, allowed)
 }
 
 /**
@@ -222,7 +239,7 @@ function unknownName(name: string, value: unknown, known: readonly string[]): In
 export function checkNames(given: object, known: readonly string[], path = ''): void {
   for (const [name, value] of Object.entries(given)) {
     if (value !== undefined && !known.includes(name)) {
-      throw unknownName(`${path}${name}`, value, known)
+      throw unknownName(`${path}${name}`, known)
     }
   }
 }

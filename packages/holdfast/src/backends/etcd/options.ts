@@ -1,5 +1,6 @@
 import type { EtcdTarget, EtcdTls } from '../../clients/etcd/target.ts'
 import type { Options } from '../../core/backend.ts'
+import { kindOf } from '../../core/error-text.ts'
 import { InvalidArgumentError } from '../../core/errors.ts'
 import { shortText } from '../../core/option-values.ts'
 import { checkNames } from '../../core/options.ts'
@@ -92,13 +93,13 @@ function readEndpoints(endpoints: unknown): readonly string[] {
 function readTls(tls: EtcdTls | undefined): EtcdTls | null {
   if (tls === undefined) return null
   if (typeof tls !== 'object' || tls === null) {
-    throw new InvalidArgumentError('tls', typeof tls, 'an object with ca, cert, key')
+    throw new InvalidArgumentError('tls', kindOf(tls), 'an object with ca, cert, key')
   }
   checkNames(tls, TLS_NAMES)
   for (const name of TLS_NAMES) {
     const part: unknown = tls[name as keyof EtcdTls]
     if (part !== undefined && !(part instanceof Uint8Array)) {
-      throw new InvalidArgumentError(`tls.${name}`, typeof part, 'the bytes of a PEM text')
+      throw new InvalidArgumentError(`tls.${name}`, kindOf(part), 'the bytes of a PEM text')
     }
   }
   if ((tls.cert === undefined) !== (tls.key === undefined)) {
@@ -110,10 +111,10 @@ function readTls(tls: EtcdTls | undefined): EtcdTls | null {
 function readLogin({ username, password }: EtcdOptions): EtcdTarget['login'] {
   if (username === undefined && password === undefined) return null
   if (typeof username !== 'string' || username === '') {
-    throw new InvalidArgumentError('username', typeof username, 'text, with a password')
+    throw new InvalidArgumentError('username', kindOf(username), 'text, with a password')
   }
   if (typeof password !== 'string' || password === '') {
-    throw new InvalidArgumentError('password', typeof password, 'text, with a user name')
+    throw new InvalidArgumentError('password', kindOf(password), 'text, with a user name')
   }
   return { name: username, password }
 }

@@ -86,6 +86,7 @@ describe('options', () => {
     ['lockDelayMs', 86_400_000],
     ['renewDeadlineMs', 27_699],
     ['renewDeadlineMs', 0],
+    ['renewDeadlineMs', 1],
     ['renewEveryMs', 0],
     ['renewEveryMs', 30_001],
     ['renewEveryMs', 27_000],
@@ -96,7 +97,6 @@ describe('options', () => {
     ['value', 'x'.repeat(513)],
     ['signal', {}],
     ['signal', null],
-    ['ttl', 5000],
   ])('refuse %s: %s', (option, value) => {
     expect(failureOf(() => read({ [option]: value }))).toMatchObject({ option, value })
   })
@@ -115,11 +115,27 @@ describe('options', () => {
   it('accept a shorter renewal deadline alone', () => {
     const { renewDeadlineMs, renewEveryMs } = read({ ttlMs: 15_000, renewDeadlineMs: 3000 })
     expect(renewDeadlineMs).toBeGreaterThan(1.2 * renewEveryMs)
+    const pace = (ms: number) => read({ renewDeadlineMs: ms }).renewEveryMs
+    expect([2, 3, 4, 19_999, 20_000, 27_698].map(pace)).toEqual([1, 1, 2, 9999, 10_000, 10_000])
+  })
+
+  // The message was about renewEveryMs, which the caller had not given.
+  it('name the renewal deadline and its range where it alone was given', () => {
+    expect(failureOf(() => read({ renewDeadlineMs: 1 }))).toMatchObject({
+      ...{ option: 'renewDeadlineMs', value: 1, allowed: 'an integer from 2 to 27698' },
+    })
+    const every = new OptionReader(capabilities, { renewEveryMs: 5000 })
+    expect(failureOf(() => every.read({ renewDeadlineMs: 6000 }))).toMatchObject({
+      ...{ option: 'renewDeadlineMs', value: 6000 },
+      allowed: 'an integer from 6001 to 27698, here with renewEveryMs 5000',
+    })
+    expect(every.read({ renewDeadlineMs: 6001 }).renewDeadlineMs).toBe(6001)
   })
 
   // The list of names told a caller to use what is refused there, and left out what is not.
   it('name what may stand there when a name is unknown', () => {
     const typo = { ttl: 5 } as object
+    expect(failureOf(() => read(typo))).toMatchObject({ option: 'ttl', value: '(withheld)' })
     const defaults = failureOf(() => new OptionReader(capabilities, typo)).allowed
     expect(defaults).toMatch(/ttlMs, .*waitMs, clock$/)
     expect(failureOf(() => read(typo)).allowed).toMatch(/ttlMs, .*waitMs, signal$/)
