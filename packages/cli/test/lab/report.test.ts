@@ -114,7 +114,7 @@ describe('the record', () => {
       '| profile | full: 3 rounds of each arm, pause by sigstop |',
       '| began, took | 2026-01-02T03:04:05.678Z, 3 min 7 s |',
       '| machine | a CPU, 2 cores, 24 GiB, Linux 6.1.0 |',
-      '| versions | Node v20.20.2, redis 7.0.15, postgres 15.10 |',
+      '| versions | Node v20.20.2, redis 7.0.15, postgres 15.10, etcd 3.4.23 |',
       '| to run it again | `npm run -s lab -- made-up --rounds 3 --seed 7` |',
       '## made-up: holds',
       '| lock only | no | 3 | 0 | 3 | 6 | 3 | 312.5 | 1.3 s | holds |',
