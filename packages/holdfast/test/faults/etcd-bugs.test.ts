@@ -145,7 +145,9 @@ const CASES: readonly Case[] = [
       let sleptMs = 0
       const backend = scene.with({
         ...systemSeams,
+        // A sleep moves both; by the wall clock it is seen at once.
         bootMs: (nowMs) => systemSeams.bootMs(nowMs) + sleptMs,
+        wallMs: () => systemSeams.wallMs() + sleptMs,
       })
       await acquired(backend, `${scene.name}:first`)
       sleptMs = 9000
