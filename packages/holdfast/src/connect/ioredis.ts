@@ -50,6 +50,7 @@ export function connectionOfIoredis(module: unknown, target: ConnectionTarget): 
       for (const event of ['close', 'reconnecting', 'end']) client.on(event, listener)
     },
     connect: () => client.connect(),
+    ping: () => client.ping(),
     end: () => client.disconnect(),
   }
 }

@@ -16,6 +16,7 @@ import type { ConnectionTarget } from './redis-target.ts'
 type Client = RedisClient & {
   on(event: string, listener: (...args: unknown[]) => void): unknown
   connect(): Promise<unknown>
+  ping(): Promise<unknown>
   destroy(): unknown
 }
 
@@ -63,6 +64,7 @@ export function connectionOfNodeRedis(module: unknown, target: ConnectionTarget)
         if (ending.signal.aborted) destroy(client)
       }
     },
+    ping: () => client.ping(),
     end() {
       destroy(client)
       // A socket that is not open yet is not ended by that, and would be used once it is.

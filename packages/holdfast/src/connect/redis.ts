@@ -10,7 +10,7 @@ import type { RedisClient } from '../clients/redis.ts'
 import { BackendUnavailableError } from '../core/errors.ts'
 import { systemSeams } from '../core/seams.ts'
 import { type Reason, reasonOf, withoutSecrets } from './failure.ts'
-import { type RedisTarget, secretsOf } from './redis-target.ts'
+import { type ConnectionTarget, type RedisTarget, secretsOf } from './redis-target.ts'
 import type { Store } from './store.ts'
 import { Watch } from './watch.ts'
 
@@ -21,6 +21,8 @@ export interface Connection {
   onLost(listener: () => void): void
   /** One try, or as many as the driver makes by itself. */
   connect(): Promise<unknown>
+  /** Of a connection that is ready. */
+  ping(): Promise<unknown>
   /** At once, at any time, and never throws. */
   end(): void
 }
@@ -47,6 +49,7 @@ export async function openRedis(
       connection.listen(watch.onError, watch.onReady)
       try {
         await first.bounded(connection.connect())
+        await first.bounded(loggedIn(target, connection))
         const backend = redisBackend(connection.client, target.options)
         watch.warnThrough(backend)
         return { backend, end: () => watch.end(connection) }
@@ -58,6 +61,24 @@ export async function openRedis(
     }
   } finally {
     first.end()
+  }
+}
+
+/**
+ * Rejects where the server asks for a login, or cannot be used yet. With no password to send node-redis is
+ * ready as soon as the socket is open, and the first lock would be refused.
+ */
+export async function loggedIn(
+  { kind }: ConnectionTarget,
+  connection: Pick<Connection, 'ping'>,
+): Promise<void> {
+  // Of a cluster both drivers have asked for its slots, and any of its nodes may be away.
+  if (kind === 'cluster') return
+  try {
+    await connection.ping()
+  } catch (error) {
+    // Who is refused by name is logged in; of locks the user may have the right.
+    if (!(error instanceof Error && error.message.startsWith('NOPERM'))) throw error
   }
 }
 

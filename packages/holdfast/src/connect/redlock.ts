@@ -10,7 +10,7 @@ import { redlockBackend } from '../backends/redlock/redlock-backend.ts'
 import { BackendUnavailableError } from '../core/errors.ts'
 import { systemSeams } from '../core/seams.ts'
 import { type Reason, reasonOf, withoutSecrets } from './failure.ts'
-import type { Connection } from './redis.ts'
+import { type Connection, loggedIn } from './redis.ts'
 import { secretsOf } from './redis-target.ts'
 import type { NodeTarget, RedlockTarget } from './redlock-target.ts'
 import { RunIdReader } from './run-id.ts'
@@ -115,8 +115,13 @@ class Opening {
     connection.listen(watch.onError, () => {
       watch.onReady()
       runId.onReady()
-      node.isReady = true
-      this.#judge()
+      loggedIn(target, connection).then(
+        () => {
+          node.isReady = true
+          this.#judge()
+        },
+        (error: unknown) => this.#noted(node, error),
+      )
     })
     return node
   }

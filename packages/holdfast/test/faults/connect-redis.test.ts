@@ -177,6 +177,26 @@ describe.each(CLIENT_NAMES)('%s', (name) => {
     await untilAlone(server.port)
   })
 
+  // The accident: without a password to send, node-redis is ready before the server has been asked, and
+  // the first lock fails in place of the start. A user who may not PING is a user all the same.
+  it('a password that is missing or wrong is told at once, a right that PING lacks is not missed', async () => {
+    const shy = ['--user', 'shy', 'on', '>secret', '~*', '&*', '+@all', '-ping', '-info']
+    const closed = await startRedis({ args: ['--requirepass', 'secret', ...shy] })
+    ends.unshift(() => closed.stop())
+    for (const [who, words] of [
+      ['', 'the server asks for a password'],
+      [':wrong@', 'does not accept this name and password'],
+    ] as const) {
+      const url = `redis://${who}127.0.0.1:${closed.port}`
+      const error = await open(name, url, { connectTimeoutMs: 300_000 }).catch((reason) => reason)
+      expect(error).toMatchObject({ why: 'no-permission', message: expect.stringContaining(words) })
+    }
+    for (const who of [':secret@', 'shy:secret@']) {
+      const locks = await open(name, `redis://${who}127.0.0.1:${closed.port}`)
+      await locks.using('a', async () => undefined)
+    }
+  })
+
   // The accident: a server that takes connections and says nothing hangs the start of a program.
   it('a silent server: gives up in time, and so does an abort', async () => {
     const silent = await listenSilently()

@@ -22,6 +22,7 @@ import {
 const SECRET = 'kanarie 4711/ü'
 const USER = ['--user', 'shop', 'on', `>${SECRET}`, '~*', '&*', '+@all']
 const SHOP = { username: 'shop', password: SECRET }
+const CLOSED = { args: ['--requirepass', SECRET] }
 const FRESH = { onEmpty: 'fresh', maxTtlMs: 30_000 } as const
 
 const servers: RedisServer[] = []
@@ -172,6 +173,20 @@ describe.each(CLIENT_NAMES)('%s', (name) => {
     const error = await failureOf(open(name, url, wrong))
     expect(error).toMatchObject({ code: 'BACKEND_UNAVAILABLE', why: 'no-permission' })
     expect(inspect(error, { depth: 10, showHidden: true })).not.toContain('kanarie')
+  })
+
+  // Without a password to send, node-redis is ready before a node has been asked.
+  it('nodes that ask for a password count as missing: one is none the worse, two are told at once', async () => {
+    const closed = [await startRedis(CLOSED), await startRedis(CLOSED)]
+    for (const one of closed) ends.push(() => one.stop())
+    const [first, second] = portsOf(closed) as [number, number]
+    const [a, b] = portsOf(servers) as [number, number]
+    const error = await failureOf(
+      open(name, `redlock://${hosts([a, first, second])}`, { connectTimeoutMs: 60_000 }),
+    )
+    expect(error).toMatchObject({ code: 'BACKEND_UNAVAILABLE', why: 'no-permission' })
+    expect(error.message).toContain(`"127.0.0.1:${first}": the server asks for a password`)
+    await open(name, `redlock://${hosts([a, b, first])}`, { connectTimeoutMs: 60_000 })
   })
 
   it('without a quorum the error has the reason of each node, and nothing stays open', async () => {
