@@ -1,6 +1,7 @@
 /** An etcd of one member that fails, or does not: its locks are held by two processes, on a session each. */
 import { monotonicUs } from '../../time.ts'
 import type { Trial } from '../../trial.ts'
+import { unanswered } from '../answers.ts'
 import { etcdEntry, grantedTtlMs } from '../ground/etcd-entry.ts'
 import { openEtcdLocks } from '../ground/etcd-locks.ts'
 import { noteKeepAlives } from './etcd-wire.ts'
@@ -27,8 +28,9 @@ export const openEtcdStand: OpenStand = async (trial, locks) => {
       const others = openEtcdLocks([server.endpoint])
       return {
         take: async ({ name }) => {
-          const lease = await others.tryAcquire(name, { ttlMs: OTHERS_TTL_MS, renew: false })
-          return lease !== null
+          const asked = others.tryAcquire(name, { ttlMs: OTHERS_TTL_MS, renew: false })
+          const lease = await asked.catch(unanswered)
+          return lease !== null && lease !== 'unanswered'
         },
         close: () => others.close(),
       }

@@ -30,6 +30,8 @@ export interface HeldLock {
 /** Ends what it opened; `whenTold` resolves when the holder knows. */
 export interface Holding {
   readonly lock: HeldLock
+  /** When it was granted: what happened before is nothing to its watchdog. */
+  readonly sinceUs: number
   readonly whenTold: Promise<{ readonly atUs: number; readonly how: string }>
   release(): Promise<string>
   close(): void
@@ -74,24 +76,24 @@ async function holdWhile(
 ): Promise<number> {
   const { locks } = job.input as HolderInput
   const pulse = new Pulse()
-  const untold = new Set(locks)
+  const untold = new Set<Holding>()
   let running = 0
-  const note = (op: string, atUs: number, lock: HeldLock, answer: string): void => {
-    const gapMs = pulse.longestGapMs()
+  const note = (op: string, atUs: number, { lock, sinceUs }: Holding, answer: string): void => {
+    const gapMs = pulse.longestGapMsSince(sinceUs)
     if (gapMs <= GAP_MS_MAX) running++
     job.note(op, atUs, { answer, value: gapMs }, lock.round)
   }
   const holdings = await Promise.all(locks.map((lock) => acquire(job, lock)))
-  for (const { lock, whenTold } of holdings) {
-    void whenTold.then(({ atUs, how }) => {
-      if (untold.delete(lock)) note('told', atUs, lock, how)
+  for (const holding of holdings) {
+    untold.add(holding)
+    void holding.whenTold.then(({ atUs, how }) => {
+      if (untold.delete(holding)) note('told', atUs, holding, how)
     })
   }
-  pulse.restart()
   await job.mark('holding')
   await work(holdings)
   const atUs = monotonicUs()
-  for (const lock of untold) note('not-told', atUs, lock, 'silence')
+  for (const holding of untold) note('not-told', atUs, holding, 'silence')
   untold.clear()
   pulse.stop()
   for (const { close } of holdings) close()
@@ -119,11 +121,12 @@ export async function holdWithLease(
   const { owner, fencingToken, signal } = lease
   const outcome = { answer: 'granted', owner, token: `${fencingToken}`, detail }
   job.note('acquire', calledAtUs, outcome, lock.round)
+  const sinceUs = monotonicUs()
   const whenTold = new Promise<{ atUs: number; how: string }>((resolve) => {
     const hear = (): void => resolve({ atUs: monotonicUs(), how: String(signal.reason) })
     signal.addEventListener('abort', hear, { once: true })
   })
-  return { lock, whenTold, release: () => lease.release(), close }
+  return { lock, sinceUs, whenTold, release: () => lease.release(), close }
 }
 
 /** SET NX PX and PEXPIRE, bare as they are. */
@@ -156,6 +159,7 @@ export async function holdWithTimer(job: Job, lock: HeldLock, bare: BareLock): P
   const owner = `by-hand:${lock.name}`
   if (!(await bare.take(owner))) throw new Error(`${lock.name} is taken`)
   job.note('acquire', calledAtUs, { answer: 'granted', owner, detail }, lock.round)
+  const sinceUs = monotonicUs()
   let timer: NodeJS.Timeout | undefined
   const whenTold = new Promise<{ atUs: number; how: string }>((resolve) => {
     const tell = (how: string): void => resolve({ atUs: monotonicUs(), how })
@@ -170,5 +174,5 @@ export async function holdWithTimer(job: Job, lock: HeldLock, bare: BareLock): P
     clearInterval(timer)
     bare.close()
   }
-  return { lock, whenTold, release: async () => `${await bare.remove()}`, close }
+  return { lock, sinceUs, whenTold, release: async () => `${await bare.remove()}`, close }
 }

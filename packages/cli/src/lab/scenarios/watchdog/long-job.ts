@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Locks } from 'holdfast'
 import { monotonicUs } from '../../time.ts'
 import type { Job, Trial } from '../../trial.ts'
+import { unanswered } from '../answers.ts'
 import type { HeldLock } from './holder.ts'
 import type { JobStore, OpenJobStore } from './job-store.ts'
 import { locksOf, startHolders, sumOf, untilCounted } from './passes.ts'
@@ -66,7 +67,9 @@ export async function askInTurn(job: Job, locks: Locks, names: readonly HeldLock
   const askAll = async (): Promise<void> => {
     for (const { name, round } of names) {
       const calledAtUs = monotonicUs()
-      const lease = await locks.tryAcquire(name, { ttlMs: JOB_TTL_MS })
+      const lease = await locks.tryAcquire(name, { ttlMs: JOB_TTL_MS }).catch(unanswered)
+      // It was no answer, so it says nothing.
+      if (lease === 'unanswered') continue
       job.note('ask', calledAtUs, { answer: lease === null ? 'refused' : 'granted' }, round)
       await lease?.release()
     }

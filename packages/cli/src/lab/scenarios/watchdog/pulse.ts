@@ -7,11 +7,14 @@
 import { monotonicUs } from '../../time.ts'
 
 const TICK_MS = 10
+/** Shorter ones are those of any busy machine, and not kept one by one. */
+const KEPT_MS_MIN = 50
 
 export class Pulse {
   readonly #timer: NodeJS.Timeout
   #lastUs = monotonicUs()
   #longestMs = 0
+  readonly #gaps: { readonly endUs: number; readonly ms: number }[] = []
   #lostMs = 0
 
   constructor() {
@@ -30,6 +33,13 @@ export class Pulse {
     return Math.round(this.#longestMs)
   }
 
+  /** The same since a moment of the clock of histories; 0: none was of 50 ms. */
+  longestGapMsSince(fromUs: number): number {
+    this.#beat()
+    const own = this.#gaps.filter(({ endUs }) => endUs > fromUs).map(({ ms }) => ms)
+    return Math.round(Math.max(0, ...own))
+  }
+
   /** How long it was not served since the start, in all its gaps together, in milliseconds. */
   lostMs(): number {
     this.#beat()
@@ -45,6 +55,7 @@ export class Pulse {
     const gapMs = (atUs - this.#lastUs) / 1_000
     this.#lastUs = atUs
     this.#longestMs = Math.max(this.#longestMs, gapMs)
+    if (gapMs >= KEPT_MS_MIN) this.#gaps.push({ endUs: atUs, ms: gapMs })
     this.#lostMs += Math.max(0, gapMs - TICK_MS)
   }
 }
