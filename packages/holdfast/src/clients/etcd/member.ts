@@ -6,7 +6,6 @@ import { wallMs } from '../../core/clock.ts'
 import { DESCRIPTOR } from './descriptor.ts'
 import type { Methods, Streams } from './messages.ts'
 import type { EtcdTls } from './target.ts'
-import { decodeTxn, encodeTxn } from './txn-codec.ts'
 
 /** With an alias `Long` or a number in its place a revision above 2^53 would be rounded. */
 const DEFINITION = loader.fromJSON(DESCRIPTOR as Parameters<typeof loader.fromJSON>[0], {
@@ -30,15 +29,10 @@ const SERVICES: Readonly<Record<keyof Methods | keyof Streams, string>> = {
 type Definition = loader.MethodDefinition<object, object>
 type Calls = Readonly<Record<string, Definition>>
 
-/** What is sent most does not take proto-loader's way. */
-const OWN: Readonly<Record<string, object>> = {
-  Txn: { requestSerialize: encodeTxn, responseDeserialize: decodeTxn },
-}
-
 const CALLS: Calls = Object.fromEntries(
   Object.entries(SERVICES).map(([name, service]) => {
     const methods = DEFINITION[`etcdserverpb.${service}`] as unknown as Calls
-    return [name, { ...methods[name], ...OWN[name] } as Definition]
+    return [name, methods[name] as Definition]
   }),
 )
 

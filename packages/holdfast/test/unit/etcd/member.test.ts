@@ -45,7 +45,7 @@ it('answers what the member says', async () => {
 it('rejects with an unknown outcome when an answer cannot be read', async () => {
   answer = (reply) => reply(null, Buffer.from([0x0a, 0x7f]))
   await expect(member.call('Txn', NOTHING, LONG_MS)).rejects.toMatchObject({
-    ...{ code: grpc.status.INTERNAL, details: 'the answer is cut off' },
+    ...{ code: grpc.status.INTERNAL, details: expect.stringContaining('index out of range') },
   })
 })
 
