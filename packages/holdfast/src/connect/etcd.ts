@@ -5,6 +5,7 @@ import type { EtcdTls } from '../clients/etcd/target.ts'
 import { after, monotonicMs } from '../core/clock.ts'
 import { WITHHELD } from '../core/error-text.ts'
 import { BackendUnavailableError, InvalidArgumentError } from '../core/errors.ts'
+import { ENDED, reasonOf, withoutSecrets } from './failure.ts'
 import { type Given, readConnectTimeout, readTls } from './options.ts'
 import { asText, readAuthority } from './redis-target.ts'
 import type { Store } from './store.ts'
@@ -12,6 +13,8 @@ import { readAddresses, shownPath, type UrlParts } from './url.ts'
 
 export interface EtcdTarget {
   readonly options: EtcdOptions
+  /** Without credentials. */
+  readonly place: string
   readonly connectTimeoutMs: number
 }
 
@@ -34,7 +37,8 @@ export function readEtcdTarget(isTls: boolean, url: UrlParts, given: Given): Etc
   }
   const options = { endpoints, keyPrefix, leaseMode, username, password, tls: tlsOf(given, isTls) }
   readEtcdOptions(options)
-  return { options, connectTimeoutMs: readConnectTimeout(given) }
+  const place = `etcd at ${endpoints.join(', ')}`
+  return { options, place, connectTimeoutMs: readConnectTimeout(given) }
 }
 
 /** gRPC takes the bytes of PEM texts alone. */
@@ -59,9 +63,10 @@ function bytesOf(pem: unknown): Uint8Array | undefined {
 }
 
 export async function openEtcd(
-  { options, connectTimeoutMs }: EtcdTarget,
+  target: EtcdTarget,
   signal: AbortSignal | undefined,
 ): Promise<Store> {
+  const { options, connectTimeoutMs } = target
   const backend = etcdBackend(options)
   // The backend's own: connect puts another one in its place, which calls this.
   const close = backend.close.bind(backend)
@@ -69,6 +74,7 @@ export async function openEtcd(
     close().catch(() => undefined)
   }
   const untilMs = monotonicMs() + connectTimeoutMs
+  let told: unknown
   try {
     for (;;) {
       try {
@@ -77,7 +83,14 @@ export async function openEtcd(
       } catch (error) {
         signal?.throwIfAborted()
         const isDown = error instanceof BackendUnavailableError && error.why !== 'no-permission'
-        if (!isDown || monotonicMs() + RETRY_MS >= untilMs) throw error
+        if (!isDown) throw error
+        const { isKnown, isFinal } = reasonOf(error)
+        if (isFinal) throw failure(target, error, '')
+        // What says nothing but that there was no answer says less than what was said before it.
+        if (told === undefined || isKnown) told = error
+        if (monotonicMs() + RETRY_MS >= untilMs) {
+          throw failure(target, told, ` within ${connectTimeoutMs} ms`)
+        }
         await new Promise<void>((resolve) => {
           after(RETRY_MS, resolve, true)
         })
@@ -87,6 +100,18 @@ export async function openEtcd(
     end()
     throw error
   }
+}
+
+function failure({ options, place }: EtcdTarget, error: unknown, within: string): unknown {
+  if (!(error instanceof BackendUnavailableError) || error.why !== 'down') return error
+  // It was answered, and says itself what is wrong.
+  if (error.cause === undefined) return error
+  const { words } = reasonOf(error)
+  const guess = options.tls === undefined ? '; it may want TLS' : '; it may not speak TLS'
+  const text = `no connection to ${place}${within}: ${words}${words === ENDED ? guess : ''}`
+  const secrets = [options.password ?? '', encodeURIComponent(options.password ?? '')]
+  const cause = withoutSecrets(error.cause, secrets)
+  return new BackendUnavailableError(error.why, text, cause && { cause })
 }
 
 /** Rejects with the reason of the signal as soon as it aborts. */

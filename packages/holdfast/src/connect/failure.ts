@@ -18,6 +18,9 @@ export interface Reason {
   readonly isKnown: boolean
 }
 
+/** What a server does, too, that is spoken to by TLS and has none, or the other way round. */
+export const ENDED = 'the server ended the connection'
+
 type Row = readonly [
   pattern: RegExp,
   why: UnavailableReason,
@@ -47,19 +50,33 @@ const ROWS: readonly Row[] = [
   [/DB index is out of range|invalid DB index/, 'down', 'the server has no such database', 'final'],
   [/cluster support disabled/, 'down', 'the server is not part of a cluster', 'final'],
   [
-    /DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN/,
+    /DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|self[- ]signed certificate/,
     'down',
     notTrusted('self-signed'),
     'final',
   ],
-  [/UNABLE_TO_(?:VERIFY|GET)/, 'down', notTrusted('of an unknown authority'), 'final'],
-  [/CERT_HAS_EXPIRED/, 'down', notTrusted('expired'), 'final'],
+  [
+    /UNABLE_TO_(?:VERIFY|GET)|unable to (?:verify|get)/,
+    'down',
+    notTrusted('of an unknown authority'),
+    'final',
+  ],
+  [/CERT_HAS_EXPIRED|certificate has expired/, 'down', notTrusted('expired'), 'final'],
   [/ERR_TLS_CERT_ALTNAME_INVALID/, 'down', notTrusted('for another name'), 'final'],
   [
     /ERR_SSL_WRONG_VERSION_NUMBER|ERR_SSL_PACKET_LENGTH/,
     'down',
     'the server does not speak TLS there',
   ],
+  // gRPC passes on the text alone.
+  [
+    /:wrong version number|:packet length too long/,
+    'down',
+    'the server does not speak TLS there',
+    'final',
+  ],
+  [/Name resolution failed/, 'down', 'the name of a host was not found'],
+  [/: Failed to connect \(/, 'down', ENDED],
   [/LOADING/, 'loading', 'the server is loading its data'],
   [/max number of clients/, 'down', 'the server has as many connections as it takes'],
   [/ENOTFOUND|EAI_AGAIN/, 'down', 'the name of a host was not found'],
@@ -68,7 +85,7 @@ const ROWS: readonly Row[] = [
   [/ECONNREFUSED/, 'down', 'the connection was refused'],
   [/EHOSTUNREACH|ENETUNREACH/, 'down', 'there is no way to the host'],
   [/ETIMEDOUT|Connection timeout|Socket timeout/, 'down', 'there was no answer'],
-  [/ECONNRESET|EPIPE|closed unexpectedly/i, 'down', 'the server ended the connection'],
+  [/ECONNRESET|EPIPE|closed unexpectedly|disconnected before secure/i, 'down', ENDED],
   [
     /invalid reply|No such master|no valid master/i,
     'down',

@@ -4,6 +4,7 @@ import type { EtcdOptions } from '../backends/etcd/options.ts'
 import type { RedisOptions } from '../backends/redis/options.ts'
 import type { RedlockOptions } from '../backends/redlock/options.ts'
 import type { SqliteOptions } from '../backends/sqlite/options.ts'
+import { CERTIFICATES_ALLOWED, holdsCertificate } from '../clients/authorities.ts'
 import type { Options } from '../core/backend.ts'
 import { WITHHELD } from '../core/error-text.ts'
 import { InvalidArgumentError } from '../core/errors.ts'
@@ -183,8 +184,15 @@ export function readTls(given: Given, isTls: boolean): Record<string, unknown> |
     }
     read[name] = value
   }
+  checkAuthorities(read['ca'])
   checkReadable(read)
   return read
+}
+
+function checkAuthorities(ca: unknown): void {
+  const all = (ca === undefined ? [] : Array.isArray(ca) ? ca : [ca]) as (string | Uint8Array)[]
+  if (all.every(holdsCertificate)) return
+  throw new InvalidArgumentError('tls.ca', WITHHELD, CERTIFICATES_ALLOWED)
 }
 
 /** Before a connection fails by it again and again. OpenSSL tells no more than a code without secrets. */

@@ -158,8 +158,11 @@ export class LeaseLostError extends LockError<'LEASE_LOST'> {
   readonly code = 'LEASE_LOST'
   readonly lockName: string
   readonly fencingToken: bigint
-  /** From the grant to the moment the loss was known, on the holder's clock, in milliseconds. */
-  readonly heldMs: number
+  /**
+   * From the grant to the moment the loss was known, on the holder's clock, in milliseconds. Null: whoever
+   * found the loss does not know when the grant was.
+   */
+  readonly heldMs: number | null
   readonly reason: LossReason
   /** Given by `using` only: what its function did all the same. */
   declare readonly settled?: PromiseSettledResult<unknown>
@@ -168,7 +171,7 @@ export class LeaseLostError extends LockError<'LEASE_LOST'> {
     fields: {
       lockName: string
       fencingToken: bigint
-      heldMs: number
+      heldMs: number | null
       reason: LossReason
       settled?: PromiseSettledResult<unknown> | undefined
       /** Says more than `reason` in the message. */
@@ -176,9 +179,9 @@ export class LeaseLostError extends LockError<'LEASE_LOST'> {
     },
     options?: ErrorOptions,
   ) {
-    const heldMs = Math.round(fields.heldMs)
+    const after = fields.heldMs === null ? '' : ` after ${Math.round(fields.heldMs)} ms`
     const what = fields.detail ?? fields.reason
-    super(`lease on "${fields.lockName}" lost after ${heldMs} ms: ${what}`, options)
+    super(`lease on "${fields.lockName}" lost${after}: ${what}`, options)
     this.lockName = fields.lockName
     this.fencingToken = fields.fencingToken
     this.heldMs = fields.heldMs

@@ -78,6 +78,24 @@ it('the compares hold through renewals, proclamations and raised tokens', async 
   expect(raised.fencingToken).toBeGreaterThan(BigInt(compare?.createRevision ?? 0))
 })
 
+// "Lost after 0 ms: expired" was said of a lease that had been released after minutes.
+it('the error of a lease that is over says how it ended, and of a bare token no more than is known', async () => {
+  const locks = stand.locks()
+  const guard = etcdGuard(locks.backend)
+  const lease = await locks.acquire('over')
+  const { lockName, fencingToken, owner, source } = lease
+  await lease.release()
+  const error = await guard.compares(lease).catch((reason: unknown) => reason)
+  expect(error).toBeInstanceOf(LeaseLostError)
+  expect((error as Error).message).toMatch(/^lease on "over" lost after \d+ ms: it was released$/)
+  expect((error as LeaseLostError).heldMs).toBeGreaterThan(0)
+  const bare = guard.compares({ lockName, fencingToken, owner, source })
+  await expect(bare).rejects.toMatchObject({
+    ...{ code: 'LEASE_LOST', heldMs: null },
+    message: 'lease on "over" lost: its key is not in etcd any more',
+  })
+})
+
 it('a lease of another store is refused, and so is another backend', async () => {
   const grant = await acquired(stand.backend(), 'mine')
   const other = stand.backend({ keyPrefix: 'other/' })

@@ -13,6 +13,8 @@ import { join } from 'node:path'
 export interface Certificates {
   /** PEM, of the authority: what a client must know to trust the server. */
   readonly ca: string
+  /** Files of a certificate of 127.0.0.1 that no authority stands behind, and of its key. */
+  readonly selfSigned: Readonly<{ cert: string; key: string }>
   /** Arguments of a redis-server that serves TLS on a port beside its plain one. */
   argsFor(tlsPort: number): string[]
   /** Removes the files. */
@@ -33,6 +35,8 @@ export function makeCertificates(): Certificates {
   const ca = certificate(issuer, issuer.name, authority.publicKey, [BASIC_CONSTRAINTS, isAuthority])
   const itsAddress = der(0x30, der(0x87, Buffer.from([127, 0, 0, 1])))
   const own = certificate(issuer, '127.0.0.1', server.publicKey, [SUBJECT_ALT_NAME, itsAddress])
+  const itself = { name: '127.0.0.1', key: server.privateKey }
+  const alone = certificate(itself, itself.name, server.publicKey, [SUBJECT_ALT_NAME, itsAddress])
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-tls-'))
   const write = (file: string, text: string | Buffer): string => {
     const path = join(folder, file)
@@ -49,6 +53,7 @@ export function makeCertificates(): Certificates {
   }
   return {
     ca,
+    selfSigned: { cert: write('alone.pem', alone), key: files['--tls-key-file'] },
     argsFor: (tlsPort) => [
       ...Object.entries(files).flat(),
       ...['--tls-port', `${tlsPort}`, '--tls-auth-clients', 'no'],

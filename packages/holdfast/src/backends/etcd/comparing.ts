@@ -2,6 +2,7 @@
 import type { Fenced } from '../../core/backend.ts'
 import { LeaseLostError, TokenSourceError } from '../../core/errors.ts'
 import { checkFenced } from '../../core/guard.ts'
+import type { Lease } from '../../core/lease.ts'
 import type { Context } from './context.ts'
 import type { EtcdCompare } from './guard.ts'
 import { holdersKey } from './holding.ts'
@@ -14,6 +15,7 @@ export async function comparesOf(
   lease: Fenced,
 ): Promise<readonly EtcdCompare[]> {
   const { lockName, owner, fencingToken, source } = checkFenced(lease)
+  checkValid(lease)
   await open()
   const recorded = context.source()
   if (source !== recorded) {
@@ -26,7 +28,15 @@ export async function comparesOf(
   }
   const found = await holdersKey(context, lockName, owner)
   if (!found || foundAt(found).token !== fencingToken) {
-    throw new LeaseLostError({ lockName, fencingToken, heldMs: 0, reason: 'expired' })
+    checkValid(lease)
+    const detail = 'its key is not in etcd any more'
+    throw new LeaseLostError({ lockName, fencingToken, heldMs: null, reason: 'expired', detail })
   }
   return [{ key: Uint8Array.from(found.key), createRevision: found.create_revision }]
+}
+
+/** A lease of the engine knows how and when it ended; a plain `Fenced` has nothing behind it that could. */
+function checkValid(lease: Fenced): void {
+  const { assertValid } = lease as Partial<Lease>
+  if (typeof assertValid === 'function') assertValid.call(lease)
 }

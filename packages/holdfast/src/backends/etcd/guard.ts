@@ -18,7 +18,8 @@ export interface EtcdGuard {
    * transaction is done only while the lease holds its lock, however late it arrives. Does not guarantee
    * anything about writes outside of that transaction. May be kept as long as the lease is held.
    *
-   * @throws LeaseLostError when the lock is no longer this lease's. TokenSourceError when the lease is of
+   * @throws LeaseLostError when the lock is no longer this lease's; a `Lease` that knows why says so, and is
+   *   not looked up in etcd. TokenSourceError when the lease is of
    *   another etcd, or key prefix. BackendUnavailableError when etcd did not tell. Nothing was applied.
    */
   compares(lease: Fenced): Promise<readonly EtcdCompare[]>

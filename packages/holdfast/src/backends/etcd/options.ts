@@ -1,3 +1,4 @@
+import { CERTIFICATES_ALLOWED, holdsCertificate } from '../../clients/authorities.ts'
 import type { EtcdTarget, EtcdTls } from '../../clients/etcd/target.ts'
 import type { Options } from '../../core/backend.ts'
 import { kindOf } from '../../core/error-text.ts'
@@ -101,6 +102,9 @@ function readTls(tls: EtcdTls | undefined): EtcdTls | null {
     if (part !== undefined && !(part instanceof Uint8Array)) {
       throw new InvalidArgumentError(`tls.${name}`, kindOf(part), 'the bytes of a PEM text')
     }
+  }
+  if (tls.ca !== undefined && !holdsCertificate(tls.ca)) {
+    throw new InvalidArgumentError('tls.ca', 'other bytes', CERTIFICATES_ALLOWED)
   }
   if ((tls.cert === undefined) !== (tls.key === undefined)) {
     throw new InvalidArgumentError('tls', 'one of cert and key', 'both cert and key, or none')

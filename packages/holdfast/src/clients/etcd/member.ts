@@ -1,4 +1,5 @@
 /** One member of etcd: a channel to it, and what is sent by it. The only file that uses gRPC. */
+import { isIP } from 'node:net'
 // As namespaces: whoever bundles a program without etcd has neither, and a bundler looks for named exports.
 import * as grpc from '@grpc/grpc-js'
 import * as loader from '@grpc/proto-loader'
@@ -70,7 +71,7 @@ export class Member {
 
   constructor(endpoint: string, tls: EtcdTls | null) {
     this.endpoint = endpoint
-    this.#client = new grpc.Client(endpoint, credentialsOf(tls), CHANNEL_OPTIONS)
+    this.#client = new grpc.Client(endpoint, credentialsOf(tls, endpoint), CHANNEL_OPTIONS)
   }
 
   logIn(token: string): void {
@@ -171,9 +172,31 @@ function callError(status: grpc.StatusObject): Error {
   return Object.assign(new Error(`${status.code}: ${status.details}`), status)
 }
 
-function credentialsOf(tls: EtcdTls | null): grpc.ChannelCredentials {
+function credentialsOf(tls: EtcdTls | null, endpoint: string): grpc.ChannelCredentials {
   if (tls === null) return grpc.credentials.createInsecure()
   const bytes = (part: Uint8Array | undefined): Buffer | null =>
     part === undefined ? null : Buffer.from(part)
-  return grpc.credentials.createSsl(bytes(tls.ca), bytes(tls.key), bytes(tls.cert))
+  const made = grpc.credentials.createSsl(bytes(tls.ca), bytes(tls.key), bytes(tls.cert))
+  return isIP(hostOf(endpoint)) === 0 ? made : withoutServerName(made)
+}
+
+function hostOf(endpoint: string): string {
+  return endpoint.slice(0, endpoint.lastIndexOf(':')).replace(/^\[|\]$/g, '')
+}
+
+/**
+ * gRPC names the host to the server even where it is an address, which RFC 6066 (section 3) forbids and Node warns
+ * of (DEP0123). Without that name Node checks the certificate against the host, which is the same address. A
+ * version of gRPC that is built in another way is left as it is: then the warning comes.
+ */
+function withoutServerName(credentials: grpc.ChannelCredentials): grpc.ChannelCredentials {
+  const make = credentials._createSecureConnector?.bind(credentials)
+  if (!make) return credentials
+  credentials._createSecureConnector = (...args) => {
+    const connector = make(...args)
+    const { connectionOptions } = connector as { connectionOptions?: { servername?: string } }
+    if (connectionOptions) connectionOptions.servername = ''
+    return connector
+  }
+  return credentials
 }
