@@ -17,7 +17,8 @@ const stuck = await locks.acquire('wallet:42', { label: 'import of March' })
 // #region revoke
 for await (const lock of locks.list({ prefix: 'wallet:' })) {
   const { lockName, fencingToken, holder, remainingMs } = lock
-  console.log(lockName, holder?.label, `${remainingMs} ms left`)
+  const left = remainingMs === null ? 'until it is ended' : `${remainingMs} ms left` // Null on etcd.
+  console.log(lockName, holder?.label, left)
   if (fencingToken === null || holder?.label !== 'import of March') continue
 
   // Null: it is no longer that holder's. Nothing is taken from whoever came next.
