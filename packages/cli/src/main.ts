@@ -6,6 +6,7 @@ import { endOnClosedPipe } from './closed-pipe.ts'
 import { labCommand } from './lab/args.ts'
 import { runLab, usageExitCode } from './lab/lab.ts'
 import { redlockCommand } from './redlock/args.ts'
+import { withoutSecrets } from './redlock/quoted.ts'
 import { redlockActions } from './redlock/redlock.ts'
 
 endOnClosedPipe()
@@ -17,6 +18,7 @@ const program = new Command('holdfast')
   .description('Distributed locks with fencing tokens, and the lab that shows what they do.')
   .version(version)
   .exitOverride()
+  .configureOutput({ outputError: (text, write) => write(withoutSecrets(text)) })
 program.addCommand(
   labCommand(async (options) => {
     process.exitCode = await runLab(options, 'holdfast lab')

@@ -1,6 +1,7 @@
 /** `holdfast redlock`: what operators do with the nodes of a Redlock. */
 import { Command, CommanderError, InvalidArgumentError } from 'commander'
 import { type NodeUrl, readNodeUrls } from './node-urls.ts'
+import { withoutSecrets } from './quoted.ts'
 
 export interface CommonOptions {
   readonly keyPrefix: string
@@ -33,7 +34,8 @@ interface RawOptions {
 
 const MAX_TTL_MS_MIN = 100
 const MAX_TTL_MS_MAX = 86_400_000
-const NODES = 'every node of the set, as name=redis://[user:password@]host[:port][/db]'
+const NODES =
+  'every node of the set, as name=redis://[user:password@]host[:port][/db], or all as one redlock://'
 const ALL_OF = 'every node of the'
 
 /** @param actions Wrong arguments reach none of them: those are a {@link CommanderError}. */
@@ -41,6 +43,7 @@ export function redlockCommand(actions: RedlockActions): Command {
   const command = new Command('redlock')
     .description('The nodes of a Redlock: see whether they vote, let them vote, change them.')
     .addHelpText('after', HELP)
+    .configureOutput({ outputError: (text, write) => write(withoutSecrets(text)) })
   const status = common(command.command('status').argument('<nodes...>', NODES))
   status.description('what each node says of itself; changes nothing')
   status.action((nodes: string[], raw: RawOptions) =>
@@ -107,8 +110,10 @@ function usageError(message: string): CommanderError {
 }
 
 const HELP = `
-A node is given as name=url, by the name that programs give it: the names are the set. With rediss://
-the connection is encrypted. What is on a command line can be seen by others on the machine, so a
+A node is given as name=url, by the name that programs give it: the names are the set. The name is all
+before =redis://, or =rediss://, with which the connection is encrypted. Programs that connect by a URL
+call a node host:port: 10.0.0.1:6379=redis://10.0.0.1, or the same one URL for all nodes,
+redlock://10.0.0.1,10.0.0.2,10.0.0.3 or redlock+tls://…, without its parameters. What is on a command line can be seen by others on the machine, so a
 password may stand in HOLDFAST_REDIS_PASSWORD (and a user in HOLDFAST_REDIS_USERNAME) instead, for
 all nodes whose URL has none.
 

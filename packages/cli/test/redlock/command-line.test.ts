@@ -114,6 +114,24 @@ describe('holdfast redlock', () => {
     expect(same.stderr).toContain('other node names than those of from')
   })
 
+  // The accident: programs call the nodes host:port, and their operators could not say so.
+  test('nodes by the names of connect, each or as one URL, are the same set for every command', async () => {
+    const hosts = [...'abc'].map((name) => `127.0.0.1:${servers[name]?.port}`)
+    const set = `redlock://${hosts.join()}`
+    const each = hosts.map((host) => `${host}=redis://${host}`)
+    const common = ['--prefix', 's:', '--json']
+    expect((await run(['init', '--force', set, '--max-ttl', '100', ...common])).code).toBe(0)
+    const seen = [await run(['status', set, ...common]), await run(['status', ...each, ...common])]
+    for (const { code, stdout } of seen) {
+      expect(code).toBe(0)
+      expect(JSON.parse(stdout).nodes.map(({ node }: { node: string }) => node)).toEqual(
+        [...hosts].sort(),
+      )
+    }
+    const next = ['--to', ...nodes('ab'), ...common]
+    expect((await run(['reconfigure', '--from', set, ...next])).code).toBe(0)
+  })
+
   // The accident: an incident is pasted into a ticket, password and all.
   test('passwords come from the URL or the environment, and are never printed', async () => {
     const { port = 0 } = servers['e'] ?? {}
@@ -131,7 +149,12 @@ describe('holdfast redlock', () => {
     expect(none.stdout).toMatch(/unreachable .*NOAUTH/)
     const broken = await run(['status', `e=redis://:${SECRET}/x@127.0.0.1:${port}`])
     expect(broken.code).toBe(2)
-    for (const { stdout, stderr } of [first, byEnv, wrong, none, broken]) {
+    const url = `e=redis://:${SECRET}@127.0.0.1:${port}`
+    const odd = [await run([url]), await run(['status', `redis://:${SECRET}@h`])]
+    odd.push(await run(['status', url, `--password=${SECRET}`]))
+    odd.push(await run(['init', url, '--force', '--max-ttl', url]))
+    for (const { code } of odd) expect(code).toBe(2)
+    for (const { stdout, stderr } of [first, byEnv, wrong, none, broken, ...odd]) {
       expect(stdout + stderr).not.toContain(SECRET)
     }
   })
