@@ -97,13 +97,25 @@ export function isNoScript(error: unknown): boolean {
   return error instanceof Error && error.message.startsWith('NOSCRIPT')
 }
 
+/** Scripts by what they do for callers, where their own names say less. */
+const CALLED: ReadonlyMap<string, string> = new Map([
+  ['extend', 'renew'],
+  ['facts', 'the first request'],
+])
+
+/** What a script is called in messages. */
+export function called(script: string): string {
+  return CALLED.get(script) ?? script
+}
+
 /**
  * The error that a caller gets; a bug is given back as it is.
  *
- * @param what What was being done, for the message.
+ * @param script What was being done, for the message.
  * @param io Of ioredis only.
  */
-export function asRedisError(error: unknown, what: string, io?: IoCircumstances): unknown {
+export function asRedisError(error: unknown, script: string, io?: IoCircumstances): unknown {
+  const what = called(script)
   if (error instanceof LockError || isBug(error)) return error
   const message = error instanceof Error ? error.message : ''
   const meaning = refusal(message) ?? notSent(message, io) ?? lastRefusal(message, io)
@@ -123,7 +135,7 @@ export function asClusterError(error: unknown, what: string): unknown {
   if (!(error instanceof TypeError && SLOT_WITHOUT_NODE.test(error.message))) {
     return asRedisError(error, what)
   }
-  const words = `Redis did not do ${what}: the client knows no node for this slot of the cluster`
+  const words = `Redis did not do ${called(what)}: the client knows no node for this slot of the cluster`
   return new BackendUnavailableError('down', words, { cause: error })
 }
 

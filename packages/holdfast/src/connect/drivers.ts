@@ -25,6 +25,7 @@ export interface DriverSource {
 }
 
 interface Support {
+  readonly store: 'Redis' | 'SQLite'
   /** Empty: whatever there is. */
   readonly majors: readonly number[]
   readonly install: string
@@ -33,14 +34,15 @@ interface Support {
 }
 
 const SUPPORT: Readonly<Record<DriverName, Support>> = {
-  ioredis: { majors: [5, 6], install: 'npm install ioredis' },
-  redis: { majors: [5, 6], install: 'npm install redis' },
+  ioredis: { store: 'Redis', majors: [5, 6], install: 'npm install ioredis' },
+  redis: { store: 'Redis', majors: [5, 6], install: 'npm install redis' },
   'better-sqlite3': {
+    store: 'SQLite',
     majors: [12],
     install: 'npm install better-sqlite3@12',
     repair: 'npm rebuild better-sqlite3',
   },
-  'node:sqlite': { majors: [], install: 'use Node 22.13 or newer' },
+  'node:sqlite': { store: 'SQLite', majors: [], install: 'use Node 22.13 or newer' },
 }
 
 export const installedDrivers: DriverSource = {
@@ -99,9 +101,14 @@ export async function chooseDriver(
     }
     failures.push(whyNot(name, loaded.error))
   }
+  const { store } = SUPPORT[names[0] as DriverName]
   const why = failures.map((one) => one.why).join(', ')
   const remedies = failures.map(({ remedy }) => remedy).join(', or ')
-  throw new InvalidArgumentError('driver', wanted, `one that loads: ${why}; run: ${remedies}`)
+  const allowed = `one that loads: ${why}; run: ${remedies}`
+  // Who gave no option has made no mistake in it.
+  const words =
+    wanted === undefined ? `no driver for ${store}: ${why}; run: ${remedies}` : undefined
+  throw new InvalidArgumentError('driver', wanted, allowed, words)
 }
 
 interface Failure {

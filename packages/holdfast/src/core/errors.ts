@@ -382,9 +382,10 @@ export class InvalidArgumentError extends LockError<'INVALID_ARGUMENT'> {
   readonly value: unknown
   readonly allowed: string
 
-  constructor(option: string, value: unknown, allowed: string) {
+  /** @param message In place of the one that option, value and allowed make. */
+  constructor(option: string, value: unknown, allowed: string, message?: string) {
     const name = harmlessName(option)
-    super(`${name} is ${shown(value)}, allowed: ${allowed}`)
+    super(message ?? `${name} is ${shown(value)}, allowed: ${allowed}`)
     this.option = name
     this.value = harmless(value)
     this.allowed = allowed

@@ -5,7 +5,7 @@
  * Exit codes: 0 nothing is broken, and with `--mutants` or `--model` every bug was caught; 1 an invariant
  * is broken, or a bug was not caught; 2 wrong usage. stdout has the result alone.
  */
-import { parseArgs } from 'node:util'
+import { type ParseArgsConfig, parseArgs } from 'node:util'
 import { judgeOn, simulateOn } from './jobs.ts'
 import { isAsExpected, judgeVariant, type ModelVerdict, modelText } from './model/judge.ts'
 import { LARGE_VARIANTS, VARIANTS, type Variant } from './model/variants.ts'
@@ -51,50 +51,85 @@ type Options = Asked &
     isSeedGiven: boolean
   }>
 
-/** Null: wrong, or help was asked for. */
-function read(args: readonly string[]): Options | 'help' | null {
+/** @throws WrongUsage naming the first option that is wrong, its value and what is allowed. */
+function read(args: readonly string[]): Options | 'help' {
   const number = { type: 'string' } as const
   const flag = { type: 'boolean', default: false } as const
-  try {
-    const { values } = parseArgs({
-      args: [...args],
-      options: {
-        schedules: number,
-        scenario: { type: 'string' },
-        seed: number,
-        jobs: number,
-        mutants: flag,
-        model: flag,
-        large: flag,
-        variant: { type: 'string' },
-        json: flag,
-        help: flag,
-      },
-    })
-    const { mutants, json, scenario = null } = values
-    const model = values.model ? variantsOf(values.variant, values.large) : null
-    if (values.help) return 'help'
-    const schedules = integer(
-      values.schedules ?? String(mutants ? MUTANT_SCHEDULES_DEFAULT : SCHEDULES_DEFAULT),
-    )
-    const seed = integer(values.seed ?? '1')
-    const jobs = integer(values.jobs ?? '1')
-    if (jobs === null || jobs > JOBS_MAX) return null
-    if (schedules === null || seed === null || seed + schedules - 1 > SEED_MAX) return null
-    if (scenario !== null && !isScenario(scenario)) return null
-    if (model === null ? values.large || values.variant !== undefined : model.length === 0)
-      return null
-    const isSeedGiven = values.seed !== undefined
-    return { schedules, seed, scenario, mutants, model, json, jobs, isSeedGiven }
-  } catch {
-    // An option that there is not.
-    return null
+  const { values } = parsed(
+    {
+      schedules: number,
+      scenario: { type: 'string' },
+      seed: number,
+      jobs: number,
+      mutants: flag,
+      model: flag,
+      large: flag,
+      variant: { type: 'string' },
+      json: flag,
+      help: flag,
+    },
+    args,
+  )
+  if (values.help) return 'help'
+  const { mutants, json, scenario = null } = values
+  const countDefault = mutants ? MUTANT_SCHEDULES_DEFAULT : SCHEDULES_DEFAULT
+  const schedules = integer('schedules', values.schedules ?? String(countDefault), SEED_MAX)
+  const seed = integer('seed', values.seed ?? '1', SEED_MAX - schedules + 1)
+  const jobs = integer('jobs', values.jobs ?? '1', JOBS_MAX)
+  if (scenario !== null && !isScenario(scenario)) {
+    throw wrong('scenario', scenario, SCENARIO_NAMES.join(', '))
+  }
+  return {
+    ...{ schedules, seed, scenario, mutants, json, jobs },
+    model: readModel(values),
+    isSeedGiven: values.seed !== undefined,
   }
 }
 
-function integer(text: string): number | null {
+function readModel({
+  model,
+  large,
+  variant,
+}: Readonly<{ model: boolean; large: boolean; variant?: string | undefined }>):
+  | readonly Variant[]
+  | null {
+  if (!model) {
+    if (large) throw wrong('large', 'given', 'beside --model')
+    if (variant !== undefined) throw wrong('variant', variant, 'beside --model')
+    return null
+  }
+  const chosen = variantsOf(variant, large)
+  if (chosen.length > 0) return chosen
+  throw wrong(
+    'variant',
+    String(variant),
+    [...VARIANTS, ...LARGE_VARIANTS].map(({ name }) => name).join(', '),
+  )
+}
+
+class WrongUsage extends Error {}
+
+function wrong(option: string, value: string, allowed: string): WrongUsage {
+  return new WrongUsage(`--${option} is ${value}, allowed: ${allowed}`)
+}
+
+function parsed<T extends NonNullable<ParseArgsConfig['options']>>(
+  options: T,
+  args: readonly string[],
+) {
+  try {
+    return parseArgs({ args: [...args], options })
+  } catch (error) {
+    // An option that there is not, or a value that is missing: Node's words name it, with advice below.
+    const [words = ''] = String(error instanceof Error ? error.message : error).split('\n')
+    throw new WrongUsage(words)
+  }
+}
+
+function integer(option: string, text: string, max: number): number {
   const value = Number(text)
-  return /^\d{1,10}$/.test(text) && value >= 1 && value <= SEED_MAX ? value : null
+  if (/^\d{1,10}$/.test(text) && value >= 1 && value <= max) return value
+  throw wrong(option, text, `a whole number from 1 to ${max}`)
 }
 
 /** @returns the exit code. */
@@ -103,14 +138,17 @@ export async function main(
   say: (text: string) => void,
   complain: (text: string) => void,
 ): Promise<number> {
-  const options = read(args)
+  let options: Options | 'help'
+  try {
+    options = read(args)
+  } catch (error) {
+    if (!(error instanceof WrongUsage)) throw error
+    complain(`${error.message}\n${USAGE}`)
+    return 2
+  }
   if (options === 'help') {
     say(USAGE)
     return 0
-  }
-  if (options === null) {
-    complain(USAGE)
-    return 2
   }
   if (options.model !== null) return searchAll(options.model, options.json, say)
   if (options.mutants) return judgeAll(options, say)

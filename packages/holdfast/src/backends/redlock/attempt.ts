@@ -15,6 +15,7 @@
  *     may arrive late, and would take the next grant.
  */
 import type { RedisScript } from '../../clients/redis.ts'
+import { called } from '../../clients/redis-errors.ts'
 import { assert } from '../../core/assert.ts'
 import type { AcquireResult, Grant, HolderInfo } from '../../core/backend.ts'
 import { BackendUnavailableError, type LockError, type Vote } from '../../core/errors.ts'
@@ -291,7 +292,7 @@ export class Attempt extends Round<AcquireResult> {
       this.#giveUp()
       return this.resolve(this.#refusal(votes))
     }
-    const error = noQuorum(this.voters, this.#question.script.name, votes, false)
+    const error = noQuorum(this.voters, called(this.#question.script.name), votes, false)
     const mayVoteNow = this.#hasAskedAgain ? null : this.#ends.mayVoteNow(error)
     if (mayVoteNow !== null) {
       this.#hasAskedAgain = true

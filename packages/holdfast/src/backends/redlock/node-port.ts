@@ -18,6 +18,7 @@
 
 import { type OwnConnection, ownConnectionOf } from '../../clients/own-connections.ts'
 import { type RedisScript, type RedisScripts, scriptsOf } from '../../clients/redis.ts'
+import { called } from '../../clients/redis-errors.ts'
 import type { CancelTimer } from '../../core/clock.ts'
 import { BackendUnavailableError, OutcomeUnknownError } from '../../core/errors.ts'
 import type { Seams } from '../../core/seams.ts'
@@ -136,7 +137,7 @@ export class NodePort implements NodeAsker {
         },
         failed: (_, error) => reject(error),
         silent: () => {
-          const words = `${script.name} had no answer from node "${this.name}" within ${timeoutMs} ms`
+          const words = `${called(script.name)} had no answer from node "${this.name}" within ${timeoutMs} ms`
           reject(new OutcomeUnknownError(words))
         },
       }

@@ -1,5 +1,6 @@
 /** What operators do with the nodes of a prefix, without any lock: what each of it begins with. */
 import { scriptsOf } from '../../clients/redis.ts'
+import { called } from '../../clients/redis-errors.ts'
 import { InvalidArgumentError, OutcomeUnknownError } from '../../core/errors.ts'
 import type { Seams } from '../../core/seams.ts'
 import type { NodeAsker } from './admission-port.ts'
@@ -13,7 +14,7 @@ export function askerOf(seams: Seams, { name, client, isDurable }: NodeSettings)
     isDurable,
     ask: (script, keys, args, read, timeoutMs) =>
       new Promise((resolve, reject) => {
-        const words = `${script.name} on node "${name}" had no answer within ${timeoutMs} ms`
+        const words = `${called(script.name)} on node "${name}" had no answer within ${timeoutMs} ms`
         const late = (): void => reject(new OutcomeUnknownError(words))
         const cancel = seams.after(timeoutMs, late, true)
         scripts.run(script, keys, args, read).then(resolve, reject).finally(cancel)

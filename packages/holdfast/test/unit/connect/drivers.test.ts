@@ -40,7 +40,7 @@ it('of two that are installed the first is taken, unless the option says otherwi
 it('a missing one is answered with the line that installs it', async () => {
   const none = installed({})
   expect(await chosen(none, REDIS, undefined)).toBe(
-    'INVALID_ARGUMENT: driver is undefined, allowed: one that loads: ioredis is not installed, ' +
+    'INVALID_ARGUMENT: no driver for Redis: ioredis is not installed, ' +
       'redis is not installed; run: npm install ioredis, or npm install redis',
   )
   expect(await chosen(installed({ ioredis: '6.0.0' }), REDIS, 'redis')).toBe(
@@ -48,7 +48,7 @@ it('a missing one is answered with the line that installs it', async () => {
       'run: npm install redis',
   )
   expect(await chosen(none, SQLITE, undefined)).toMatch(
-    /run: npm install better-sqlite3@12, or use Node 22\.13 or newer$/,
+    /: no driver for SQLite: better-sqlite3 is not installed, .*; run: npm install better-sqlite3@12, or use Node 22\.13 or newer$/,
   )
 })
 

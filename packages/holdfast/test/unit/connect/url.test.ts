@@ -104,7 +104,7 @@ describe('what is wrong is named, with what is allowed', () => {
     ['', 'url', '', /^one of memory:/],
     ['./locks.db', 'url', '(without a scheme)', /^one of memory:, sqlite:/],
     ['user:secret@host', 'url', '(withheld)', /^one of memory:/],
-    [undefined, 'url', 'undefined', /^text that begins with memory:/],
+    [undefined, 'url', undefined, /^text that begins with memory:/],
     [new URL('redis://h'), 'url', 'object', /^text that begins with/],
     ['redis:h', 'url', 'redis:', /\/\//],
     ['redis://h:70000', 'url port', 70_000, /1 to 65535/],

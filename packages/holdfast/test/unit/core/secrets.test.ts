@@ -109,3 +109,8 @@ test('a value without a secret is told, and a class in place of an object', () =
   expect(new InvalidArgumentError('a', new Map(), 'z').value).toBe('an object (Map)')
   expect(new InvalidArgumentError('a', undefined, 'z').message).toBe('a is undefined, allowed: z')
 })
+
+test('a secret that was left out is undefined, and no text', () => {
+  const call = (): unknown => etcdBackend({ endpoints: ['h:1'], username: 'u' })
+  expect(call).toThrow('password is undefined, allowed: text, with a user name')
+})

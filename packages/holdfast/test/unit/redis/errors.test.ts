@@ -196,3 +196,13 @@ describe('an error of a Redis client', () => {
     expect(isNoScript('NOSCRIPT')).toBe(false)
   })
 })
+
+// A caller who renewed was told that "Redis did not do extend".
+it.each([
+  ['extend', 'Redis did not do renew: '],
+  ['facts', 'Redis did not do the first request: '],
+  ['acquire', 'Redis did not do acquire: '],
+])('what %s could not is told in the words of callers', (script, words) => {
+  const error = asRedisError(new Error("READONLY You can't write"), script) as LockError
+  expect(error.message.startsWith(words)).toBe(true)
+})

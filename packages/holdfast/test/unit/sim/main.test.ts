@@ -48,7 +48,8 @@ it.each([
 ])('refuses %j with the usage, on stderr', async (args) => {
   const { code, out, err } = await run(...args)
   expect({ code, out }).toEqual({ code: 2, out: '' })
-  expect(err).toMatch(/^usage: npm run -s sim -- /)
+  // Before, the usage alone: which of the options was wrong was left to find.
+  expect(err).toMatch(/^.+\nusage: npm run -s sim -- /)
 })
 
 it('searches the exhaustive model, and shows the way to a bug', async () => {
@@ -70,4 +71,18 @@ it('shows a broken schedule whole, and how to see it again', async () => {
   expect(text).toMatch(/\n +\d+\.\d{3} p\d {4}sends on \d: acquire (?:lock:)?[ab] as [\w-]{22}\n/)
   for (const broken of [one, two]) expect(text).toContain(replayCommand(broken))
   expect(replayCommand(two)).toBe('npm run -s sim -- --scenario hunt --seed 8 --schedules 1')
+})
+
+it.each([
+  [['--schedules', 'x'], '--schedules is x, allowed: a whole number from 1 to 2147483647'],
+  [['--jobs', '65'], '--jobs is 65, allowed: a whole number from 1 to 64'],
+  [
+    ['--seed', '2', '--schedules', '2147483647'],
+    '--seed is 2, allowed: a whole number from 1 to 1',
+  ],
+  [['--scenario', 'x'], '--scenario is x, allowed: '],
+  [['--variant', 'exact'], '--variant is exact, allowed: beside --model'],
+  [['--verbose'], "Unknown option '--verbose'"],
+])('says before the usage of %j what is wrong', async (args, words) => {
+  expect((await run(...args)).err.startsWith(words)).toBe(true)
 })
