@@ -5,8 +5,8 @@ import { Command } from 'commander'
 import { endOnClosedPipe } from './closed-pipe.ts'
 import { labCommand } from './lab/args.ts'
 import { runLab, usageExitCode } from './lab/lab.ts'
+import { withoutSecrets } from './quoted.ts'
 import { redlockCommand } from './redlock/args.ts'
-import { withoutSecrets } from './redlock/quoted.ts'
 import { redlockActions } from './redlock/redlock.ts'
 
 endOnClosedPipe()

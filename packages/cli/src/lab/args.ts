@@ -7,6 +7,7 @@ import { accessSync, constants, statSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { dirname } from 'node:path'
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
+import { withoutSecrets } from '../quoted.ts'
 import { LANES_DEFAULT, LANES_MAX, PAUSE_KINDS, type PauseKind, pauseKind } from './faults/index.ts'
 import { isRecordPath, jsonPathOf } from './report/record-files.ts'
 import { EMBEDDED } from './scenarios/embedded.ts'
@@ -57,7 +58,9 @@ interface RawOptions {
 
 /** @param act Gets the options when they are right; wrong ones are a {@link CommanderError}. */
 export function labCommand(act: (options: LabOptions) => Promise<void>): Command {
-  const command = new Command('lab')
+  const command = new Command('lab').configureOutput({
+    outputError: (text, write) => write(withoutSecrets(text)),
+  })
   command
     .description(
       'Experiments with locks on real stores, with real worker processes and real faults.',

@@ -5,6 +5,7 @@
  */
 import { constants } from 'node:os'
 import { CommanderError } from 'commander'
+import { withoutSecrets } from '../quoted.ts'
 import { within } from './addresses.ts'
 import { type CalledAs, type LabOptions, labCommand, namesOf, replayCommand } from './args.ts'
 import { currentCommit } from './commit.ts'
@@ -62,7 +63,7 @@ export async function labMain(args: readonly string[]): Promise<number> {
 /** Commander has said what is wrong, except where the check was ours. Other errors go on. */
 export function usageExitCode(error: unknown): number {
   if (!(error instanceof CommanderError)) throw error
-  if (error.code.endsWith('.usage')) process.stderr.write(`${error.message}\n`)
+  if (error.code.endsWith('.usage')) process.stderr.write(`${withoutSecrets(error.message)}\n`)
   return error.exitCode === 0 ? EXIT.holds : EXIT.usage
 }
 

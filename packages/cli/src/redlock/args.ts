@@ -1,7 +1,7 @@
 /** `holdfast redlock`: what operators do with the nodes of a Redlock. */
 import { Command, CommanderError, InvalidArgumentError } from 'commander'
+import { withoutSecrets } from '../quoted.ts'
 import { type NodeUrl, readNodeUrls } from './node-urls.ts'
-import { withoutSecrets } from './quoted.ts'
 
 export interface CommonOptions {
   readonly keyPrefix: string

@@ -2,7 +2,7 @@
  * Nodes as they stand on a command line: each as `name=redis://user:password@host:port/db`, or all as the
  * one `redlock://user:password@host:port,host:port/db` that programs give to `connect`.
  */
-import { quoted } from './quoted.ts'
+import { quoted } from '../quoted.ts'
 
 /** Where a node is, and who we are there. */
 export interface NodeUrl {

@@ -163,6 +163,9 @@ describe('exit codes without a run', () => {
     [['--rounds', 'ten'], "option '--rounds <n>' argument 'ten' is invalid"],
     [['--pause', 'nap'], 'Allowed choices are sigstop, sleep, gc, block'],
     [['--nothing'], "unknown option '--nothing'"],
+    // The accident: a URL in the wrong place is pasted into a ticket.
+    [['redis://:secret@h'], "unknown scenario 'redis://(withheld)@h'"],
+    [['--password=secret'], "unknown option '--password=(withheld)'"],
   ])('%j is wrong usage: 2, and nothing on stdout', async (args, said) => {
     // A script that reads stdout must not find a usage text there.
     const { code, stdout, stderr } = await runLab(args)
