@@ -139,6 +139,8 @@ it('candidates that say the same of themselves are two, and the one that waits i
   const first = candidate(ours, 'same', options)
   await until(() => first.terms.length === 1, 'the first leads')
   const second = candidate(theirs, 'same', options)
+  // In this order: the third would lead before it otherwise.
+  await until(async () => (await placeCount('same')) === 2, 'the second stands')
   const third = candidate(stand.locks(), 'same', { ...options, label: 'node-10', value: 'node-10' })
   await until(() => warned.length === 2, 'it is told')
   expect(warned).toEqual([
