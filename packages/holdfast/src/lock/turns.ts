@@ -38,6 +38,8 @@ interface Name {
   readonly turns: Set<Turn>
   standing: number
   readonly behind: Chain<Turn>
+  /** Who heard of the store last: those who were never told by it know what this one knows. */
+  informed: Turn | null
 }
 
 interface Turn extends Link<Turn> {
@@ -77,6 +79,7 @@ export class Turns {
         turns: new Set(),
         standing: 0,
         behind: new Chain<Turn>(),
+        informed: null,
       }
       this.#names.set(lockName, name)
       // No spreads: an object made of three takes 200 times as long, and is slow to read.
@@ -154,6 +157,7 @@ export class Turns {
       turn.refusal = refusal
       turn.failure = null
       turn.failures = 0
+      turn.name.informed = turn
       turn.progress.note(refusal.fencingToken ?? null, seams.nowMs())
       if (isTold) return
       isTold = true
@@ -161,8 +165,7 @@ export class Turns {
     }
     const unanswered = (error: unknown): void => {
       if (turn.isSettled || turn.asked !== asked) return
-      turn.failure = asLockError(error, 'acquire')
-      turn.refusal = null
+      this.#failed(turn, error)
     }
     const standing = async (): Promise<AcquireResult> =>
       backend.acquireInTurn?.(asked.request, controller.signal, refused, unanswered) ??
@@ -203,9 +206,14 @@ export class Turns {
     if (!(error instanceof BackendUnavailableError)) this.#cancel(asked)
     if (isFinal(error))
       return this.#leave(turn, isBug(error) ? error : asLockError(error, 'acquire'))
+    this.#failed(turn, error)
+    this.#askAgain(turn)
+  }
+
+  #failed(turn: Turn, error: unknown): void {
     turn.failure = asLockError(error, 'acquire')
     turn.refusal = null
-    this.#askAgain(turn)
+    turn.name.informed = turn
   }
 
   /** U3. */
@@ -268,7 +276,10 @@ export class Turns {
   }
 
   /** What stood in the way is told by the last answer. */
-  #timedOut({ failure, refusal, progress, lockName, startedAtMs, settings }: Turn): LockError {
+  #timedOut(turn: Turn): LockError {
+    const { lockName, startedAtMs, settings, name } = turn
+    const isInformed = turn.failure !== null || turn.refusal !== null
+    const { failure, refusal, progress } = isInformed ? turn : (name.informed ?? turn)
     if (failure) return failure
     const waitedMs = this.#context().seams.nowMs() - startedAtMs
     if (refusal) return new LockHeldError(lockName, waitedMs, refusal.holder, progress.told())

@@ -231,6 +231,31 @@ describe('contenders on a store with a queue of its own', () => {
     expect(await store.inspect('a')).toBeNull()
   })
 
+  // Who stands behind the 64 was told "no answer" by a store that answered all the time.
+  it.each([
+    ['held', 'LOCK_HELD'],
+    ['silent', 'OUTCOME_UNKNOWN'],
+  ])('say what those see who stand before them: the store is %s', async (how, code) => {
+    const { clock, locks } = open((turn) => async (request, signal, refused, unanswered) => {
+      const answered: Refused = (refusal) => {
+        refused(refusal)
+        if (how === 'silent') unanswered?.(new OutcomeUnknownError('nobody answers'))
+      }
+      return turn(request, signal, answered)
+    })
+    const holding = locks.acquire('a')
+    await clock.advance(20)
+    await holding
+    const patient = Array.from({ length: 64 }, () => told(locks.acquire('a', { waitMs: 60_000 })))
+    const behind = told(locks.acquire('a', { waitMs: 1000 }))
+    await clock.advance(1000)
+    expect(await behind).toMatchObject({ code })
+    const closing = locks.close()
+    await clock.advance(1000)
+    await closing
+    expect(await Promise.all(patient)).toHaveLength(64)
+  })
+
   // Each that left moved all the others up, and at the end each that left let another one ask the store.
   it('are ten thousand, and leave in as many steps', async () => {
     const { clock, locks, asked } = open()
