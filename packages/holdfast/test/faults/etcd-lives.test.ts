@@ -1,32 +1,16 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { etcdBackendWith } from '../../src/backends/etcd/etcd-backend.ts'
 import { type Seams, systemSeams } from '../../src/core/seams.ts'
 import { createLocksWith } from '../../src/lock/lock.ts'
 import { acquired, request } from '../../src/testkit/backend-harness.ts'
-import { type FaultProxy, startProxy } from '../../src/testkit/proxy.ts'
-import { allKeys, etcdctl } from '../support/etcd.ts'
-import { standOnEtcd } from '../support/etcd-stand.ts'
+import { etcdctl } from '../support/etcd.ts'
+import { placesIn, proxyOn, standOnEtcd } from '../support/etcd-stand.ts'
 import { until } from '../support/redis.ts'
 
 const stand = standOnEtcd()
-let proxy: FaultProxy
-
-beforeAll(async () => {
-  proxy = await startProxy(stand.server.port)
-})
-
-afterEach(() => {
-  proxy.heal()
-  proxy.reset()
-})
-
-afterAll(() => proxy?.close())
-
-async function placesOf(lockName: string) {
-  const keys = await allKeys([stand.server.endpoint])
-  return keys.filter(({ key }) => key.toString().startsWith(`${lockName}/`))
-}
+const line = proxyOn(stand)
+const placesOf = (lockName: string) => placesIn(stand, lockName)
 
 /** A machine that can be sent to sleep: the boot clock goes on, and the monotonic one does not. */
 function sleeper(): { seams: Seams; sleepFor(ms: number): void } {
@@ -93,7 +77,7 @@ it('the engine gives such a lease no later deadline than etcd does', async () =>
 // Nobody renews it, and its time was over while etcd could not be reached. It was deleted once, which
 // failed, and others kept the session alive that it lay on: the name was taken for ever.
 it('what is over is deleted once etcd can be reached again', async () => {
-  const backend = stand.backend({ endpoints: [`127.0.0.1:${proxy.port}`] })
+  const backend = stand.backend({ endpoints: [`127.0.0.1:${line.proxy.port}`] })
   const ttlMs = 8000
   const kept = await acquired(backend, 'over:kept', { ttlMs })
   const startMs = performance.now()
@@ -105,12 +89,12 @@ it('what is over is deleted once etcd can be reached again', async () => {
   }
   // From before its time is over until the request that deletes it has been given up.
   await sleep(startMs + ttlMs - 500 - performance.now())
-  proxy.drop('toServer')
-  proxy.drop('toClient')
+  line.proxy.drop('toServer')
+  line.proxy.drop('toClient')
   await sleep(3000)
   expect((await placesOf('over:left')).map(({ lease }) => lease)).toEqual([place?.lease])
-  proxy.heal()
-  proxy.reset()
+  line.proxy.heal()
+  line.proxy.reset()
   await until(async () => {
     const renewal = await backend.renew(kept, ttlMs).catch(() => null)
     return renewal?.kind === 'renewed'
@@ -131,7 +115,7 @@ const TOO_MANY_SECONDS = 127
 /** Writes another time to live into the next answers of etcd, on their way. @returns How many it was. */
 function misstate(seconds: number, times: number): { count: number } {
   const done = { count: 0 }
-  proxy.onBytes = (direction, bytes) => {
+  line.proxy.onBytes = (direction, bytes) => {
     if (direction === 'toServer' || done.count === times) return
     // Of a keep-alive it is the last field, of a look at a lease the one before the last.
     const end = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).indexOf(
@@ -143,7 +127,7 @@ function misstate(seconds: number, times: number): { count: number } {
     done.count += 1
   }
   stand.ends.push(() => {
-    proxy.onBytes = () => undefined
+    line.proxy.onBytes = () => undefined
   })
   return done
 }
@@ -157,7 +141,7 @@ function keepAliveAt(bytes: Uint8Array): number {
 
 // B073. During an election etcd answered a time to live of centuries, and of none.
 it('a time to live that was never granted is not believed by a renewal', async () => {
-  const backend = stand.backend({ endpoints: [`127.0.0.1:${proxy.port}`] })
+  const backend = stand.backend({ endpoints: [`127.0.0.1:${line.proxy.port}`] })
   const lost: string[] = []
   const onLost = (reason: string): void => void lost.push(reason)
   const grant = await acquired(backend, 'odd', { ttlMs: 60_000, onLost })
@@ -180,7 +164,7 @@ it('a time to live that was never granted is not believed by a renewal', async (
 
 it('nor by a revoke, which takes over what is left', async () => {
   const held = await acquired(stand.backend(), 'odd:revoked', { ttlMs: 60_000 })
-  const backend = stand.backend({ endpoints: [`127.0.0.1:${proxy.port}`] })
+  const backend = stand.backend({ endpoints: [`127.0.0.1:${line.proxy.port}`] })
   await backend.inspect('odd:revoked')
   const odd = misstate(TOO_MANY_SECONDS, 2)
   const { fencingToken } = held

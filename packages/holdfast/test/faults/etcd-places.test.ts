@@ -1,38 +1,18 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { TOKEN_MAX } from '../../src/core/token.ts'
 import { acquired, request } from '../../src/testkit/backend-harness.ts'
-import { type FaultProxy, startProxy } from '../../src/testkit/proxy.ts'
-import { allKeys, etcdctl } from '../support/etcd.ts'
-import { standOnEtcd } from '../support/etcd-stand.ts'
+import { etcdctl } from '../support/etcd.ts'
+import { leasesIn, placesIn, proxyOn, standOnEtcd } from '../support/etcd-stand.ts'
 import { until } from '../support/redis.ts'
 
 const stand = standOnEtcd()
-let proxy: FaultProxy
-
-beforeAll(async () => {
-  proxy = await startProxy(stand.server.port)
-})
-
-afterEach(() => {
-  proxy.heal()
-  proxy.reset()
-})
-
-afterAll(() => proxy?.close())
-
-async function placesOf(lockName: string) {
-  const keys = await allKeys([stand.server.endpoint])
-  return keys.filter(({ key }) => key.toString().startsWith(`${lockName}/`))
-}
-
-async function leases(): Promise<string[]> {
-  const listed = await etcdctl(stand.server, 'lease', 'list')
-  return listed.split('\n').filter((line) => /^[0-9a-f]+$/.test(line))
-}
+const line = proxyOn(stand)
+const placesOf = (lockName: string) => placesIn(stand, lockName)
+const leases = () => leasesIn(stand)
 
 function byProxy(): { endpoints: string[] } {
-  return { endpoints: [`127.0.0.1:${proxy.port}`] }
+  return { endpoints: [`127.0.0.1:${line.proxy.port}`] }
 }
 
 function hexOf(place: { key: Buffer } | undefined): string {
@@ -47,14 +27,14 @@ it('a place whose turn could not be proven does not stand in the way', async () 
   const waiting = waiter.acquire('unproven', { waitMs: 60_000 })
   await until(async () => (await placesOf('unproven')).length === 2, 'it stands')
   const [, place] = await placesOf('unproven')
-  proxy.hold('toServer')
+  line.proxy.hold('toServer')
   // A session is taken for alive without a proof for half of its life.
   await sleep(6500)
   await holder.release()
   // The proof is given up, and the session is there still.
   await sleep(2500)
   expect((await placesOf('unproven')).map(hexOf)).toEqual([hexOf(place)])
-  proxy.letGo('toServer')
+  line.proxy.letGo('toServer')
 
   const lease = await Promise.race([waiting, sleep(15_000, null)])
 
@@ -71,7 +51,7 @@ it('an attempt whose session had ended is not made again on another one after it
   await acquired(backend, 'warm', { ttlMs: 30_000 })
   const [warm] = await placesOf('warm')
   await etcdctl(stand.server, 'lease', 'revoke', hexOf(warm))
-  proxy.hold('toServer')
+  line.proxy.hold('toServer')
   const controller = new AbortController()
   const asked = request('undone', { ttlMs: 30_000 })
   const attempt = backend.acquireInTurn?.(asked, controller.signal, () => undefined)
@@ -84,7 +64,7 @@ it('an attempt whose session had ended is not made again on another one after it
   controller.abort(new Error('left'))
   const cancelled = backend.cancel('undone', asked.owner)
   await sleep(100)
-  proxy.letGo('toServer')
+  line.proxy.letGo('toServer')
   await cancelled
   expect(await settled).toBe('failed')
   expect(await placesOf('undone')).toEqual([])
@@ -99,9 +79,9 @@ it('a renewal does not promise the life of a session that the place was moved aw
   const [before] = await placesOf('moved')
   // A session of that TTL is there already; no answer is needed but that of the move.
   await acquired(backend, 'beside', { ttlMs: 12_000 })
-  proxy.hold('toClient')
+  line.proxy.hold('toClient')
   await expect(backend.renew(grant, 12_000)).rejects.toMatchObject({ code: 'OUTCOME_UNKNOWN' })
-  proxy.letGo('toClient')
+  line.proxy.letGo('toClient')
   expect((await placesOf('moved'))[0]?.lease).not.toBe(before?.lease)
 
   const nearlyLonger = Array.from({ length: 9 }, (_, at) => at)

@@ -1,36 +1,16 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { EtcdClient } from '../../src/clients/etcd/client.ts'
 import { systemSeams } from '../../src/core/seams.ts'
 import { acquired, granted, request } from '../../src/testkit/backend-harness.ts'
-import { type FaultProxy, startProxy } from '../../src/testkit/proxy.ts'
-import { allKeys, etcdctl } from '../support/etcd.ts'
-import { standOnEtcd } from '../support/etcd-stand.ts'
+import { etcdctl } from '../support/etcd.ts'
+import { leasesIn, placesIn, proxyOn, standOnEtcd } from '../support/etcd-stand.ts'
 import { until } from '../support/redis.ts'
 
 const stand = standOnEtcd()
-let proxy: FaultProxy
-
-beforeAll(async () => {
-  proxy = await startProxy(stand.server.port)
-})
-
-afterEach(() => {
-  proxy.heal()
-  proxy.reset()
-})
-
-afterAll(() => proxy?.close())
-
-async function placesOf(lockName: string) {
-  const keys = await allKeys([stand.server.endpoint])
-  return keys.filter(({ key }) => key.toString().startsWith(`${lockName}/`))
-}
-
-async function leases(): Promise<string[]> {
-  const listed = await etcdctl(stand.server, 'lease', 'list')
-  return listed.split('\n').filter((line) => /^[0-9a-f]+$/.test(line))
-}
+const line = proxyOn(stand)
+const placesOf = (lockName: string) => placesIn(stand, lockName)
+const leases = () => leasesIn(stand)
 
 function rawClient(): EtcdClient {
   const target = { endpoints: [stand.server.endpoint], tls: null, login: null }
@@ -74,16 +54,16 @@ it.each(['shared', 'own'] as const)(
 
 // B043. The answer to the grant of a session is lost: nobody knows the session, and nobody ends it.
 it('a session whose grant had no answer is ended unseen', async () => {
-  const backend = stand.backend({ endpoints: [`127.0.0.1:${proxy.port}`] })
+  const backend = stand.backend({ endpoints: [`127.0.0.1:${line.proxy.port}`] })
   await acquired(backend, 'first', { ttlMs: 5000 })
   const before = new Set(await leases())
-  proxy.hold('toClient')
+  line.proxy.hold('toClient')
   const asking = backend.tryAcquire(request('second', { ttlMs: 70_000, timeoutMs: 8000 }))
   const refused = expect(asking).rejects.toMatchObject({ code: 'BACKEND_UNAVAILABLE' })
   const isUnseen = (lease: string): boolean => !before.has(lease)
   await until(async () => (await leases()).some(isUnseen), 'a session is there')
   await refused
-  proxy.letGo('toClient')
+  line.proxy.letGo('toClient')
   await until(async () => !(await leases()).some(isUnseen), 'the session is gone')
 })
 
@@ -92,7 +72,7 @@ it('a session whose grant had no answer is ended unseen', async () => {
 it('a waiter whose session ended unseen is not granted by an old event', async () => {
   const holder = stand.locks()
   const lease = await holder.acquire('unseen')
-  const waiter = stand.locks({ ttlMs: 3000 }, { endpoints: [`127.0.0.1:${proxy.port}`] })
+  const waiter = stand.locks({ ttlMs: 3000 }, { endpoints: [`127.0.0.1:${line.proxy.port}`] })
   let isGranted = false
   const waiting = waiter.acquire('unseen', { waitMs: 60_000 }).then((granted) => {
     isGranted = true
@@ -102,15 +82,15 @@ it('a waiter whose session ended unseen is not granted by an old event', async (
   // It watches the queue, and has read it: without that there would be no event to believe.
   await sleep(500)
   // Its keep-alives do not arrive, and what etcd says is kept for later.
-  proxy.hold('toServer')
-  proxy.hold('toClient')
+  line.proxy.hold('toServer')
+  line.proxy.hold('toClient')
   await lease.release()
   await until(async () => (await placesOf('unseen')).length === 0, 'its session has ended')
   expect(isGranted).toBe(false)
 
-  proxy.letGo('toClient')
+  line.proxy.letGo('toClient')
   await sleep(300)
-  proxy.letGo('toServer')
+  line.proxy.letGo('toServer')
   const granted = await waiting
 
   granted.assertValid()

@@ -6,7 +6,8 @@ import type { Backend } from '../../src/core/backend.ts'
 import type { Locks, LocksOptions } from '../../src/core/lease.ts'
 import { systemSeams } from '../../src/core/seams.ts'
 import { createLocksWith } from '../../src/lock/lock.ts'
-import { type EtcdServer, startEtcd } from './etcd.ts'
+import { type FaultProxy, startProxy } from '../../src/testkit/proxy.ts'
+import { allKeys, type EtcdServer, etcdctl, startEtcd } from './etcd.ts'
 
 export interface EtcdStand {
   readonly server: EtcdServer
@@ -45,4 +46,34 @@ export function standOnEtcd(args: readonly string[] = []): EtcdStand {
       return made
     },
   }
+}
+
+/** Registers the hooks of a proxy before that etcd, which every test finds as it was opened. */
+export function proxyOn(stand: EtcdStand): { readonly proxy: FaultProxy } {
+  let proxy: FaultProxy
+  beforeAll(async () => {
+    proxy = await startProxy(stand.server.port)
+  })
+  afterEach(() => {
+    proxy.heal()
+    proxy.reset()
+  })
+  afterAll(() => proxy?.close())
+  return {
+    get proxy() {
+      return proxy
+    },
+  }
+}
+
+/** The keys of those who hold a name or wait for it, past Holdfast. */
+export async function placesIn({ server }: EtcdStand, lockName: string) {
+  const keys = await allKeys([server.endpoint])
+  return keys.filter(({ key }) => key.toString().startsWith(`${lockName}/`))
+}
+
+/** The ids of all leases, hexadecimal. */
+export async function leasesIn({ server }: EtcdStand): Promise<string[]> {
+  const listed = await etcdctl(server, 'lease', 'list')
+  return listed.split('\n').filter((line) => /^[0-9a-f]+$/.test(line))
 }
